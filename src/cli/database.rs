@@ -93,7 +93,10 @@ pub(super) async fn doctor() -> Done {
             return Err("the configuration has faults; .env.example documents every variable".into());
         }
     };
-    findings.note("every setting can be used")?;
+    match config.check_token_secret() {
+        Ok(()) => findings.note("every setting can be used")?,
+        Err(short) => findings.say(false, &short.to_string())?,
+    }
     for told in &config.unknown {
         findings.say(false, told)?;
     }

@@ -57,6 +57,9 @@ impl Dev {
             )
             .into());
         }
+        if !config.bind.ip().is_loopback() {
+            config.check_token_secret()?;
+        }
         Ok((config, self.seed))
     }
 }
@@ -76,6 +79,7 @@ fn parse_seed(text: &str) -> Result<Seed, String> {
 /// Runs a server in production.
 pub async fn serve() -> Done {
     let config = Config::from_environment()?;
+    config.check_token_secret()?;
     if config.database_url.is_none() && config.data_dir.is_none() {
         return Err("`entente serve` guesses nothing: set DATABASE_URL to use a PostgreSQL, or ENTENTE_DATA_DIR for a \
                     private one. For a first look run `entente dev`"

@@ -6,10 +6,31 @@ use entente_arcp::sessions::SessionSettings;
 use entente_domain::arcp::sessions::features::Features;
 use entente_kernel::TokenSecret;
 
-use super::Reader;
+use super::{Config, ConfigError, Reader};
 
 /// Shortest secret in bytes: shorter ones can be guessed.
 const SECRET: usize = 16;
+
+impl Config {
+    /// Requires that nobody can guess the secret of signed tokens.
+    ///
+    /// A server for development that only this machine reaches may have a shorter one: examples of client libraries
+    /// do.
+    ///
+    /// # Errors
+    /// The secret is too short.
+    pub fn check_token_secret(&self) -> Result<(), ConfigError> {
+        if self.token_secret.as_ref().is_none_or(|secret| secret.0.len() >= SECRET) {
+            return Ok(());
+        }
+        // The value is a secret, so the message does not contain it.
+        let message = format!(
+            "ENTENTE_ARCP_TOKEN_SECRET: must have at least {SECRET} characters; shorter ones are for `entente dev` on a \
+             loopback address"
+        );
+        Err(ConfigError(vec![message]))
+    }
+}
 
 impl Reader<'_> {
     pub(super) fn sessions(&mut self) -> SessionSettings {
@@ -27,13 +48,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the secret that signs tokens.
-    pub(super) fn token_secret(&mut self) -> Option<TokenSecret> {
-        let secret = self.text("ENTENTE_ARCP_TOKEN_SECRET");
-        if secret.as_ref().is_some_and(|secret| secret.len() < SECRET) {
-            // The value is a secret, so the message does not contain it.
-            self.faults.push(format!("ENTENTE_ARCP_TOKEN_SECRET: must have at least {SECRET} characters"));
-        }
-        secret.map(TokenSecret)
+    /// Reads the secret that signs tokens ([`Config::check_token_secret`] judges its length).
+    pub(super) fn token_secret(&self) -> Option<TokenSecret> {
+        self.text("ENTENTE_ARCP_TOKEN_SECRET").map(TokenSecret)
     }
 }

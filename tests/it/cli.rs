@@ -242,6 +242,19 @@ fn errors_say_what_to_do() {
     assert_eq!(open.status.code(), Some(1));
 }
 
+#[test]
+fn a_short_secret_of_tokens_is_for_development_on_this_machine() {
+    for arguments in [&["serve"][..], &["dev", "--bind", "0.0.0.0:0"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
+        command.args(arguments).env_clear().env("ENTENTE_ARCP_TOKEN_SECRET", "demo-secret");
+        let output = command.output().unwrap();
+        let said = complaint(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("ENTENTE_ARCP_TOKEN_SECRET: must have at least 16 characters"), "{said}");
+        assert!(!said.contains("demo-secret"), "{said}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn schemas_go_into_a_directory_and_back() {
     let world = World::start().await;

@@ -68,6 +68,21 @@ fn a_bad_value_is_refused_with_its_name() {
 }
 
 #[test]
+fn the_length_of_a_secret_of_tokens_is_judged_apart() {
+    let judged = |secret: Option<&'static str>| {
+        let config = Config::read(&move |name| {
+            secret.filter(|_| name == "ENTENTE_ARCP_TOKEN_SECRET").map(str::to_owned)
+        });
+        config.unwrap().check_token_secret().map_err(|short| short.to_string())
+    };
+    assert_eq!(judged(None), Ok(()));
+    assert_eq!(judged(Some("sixteen letters!")), Ok(()));
+    let said = judged(Some("fifteen letters")).unwrap_err();
+    assert!(said.contains("ENTENTE_ARCP_TOKEN_SECRET: must have at least 16 characters"), "{said}");
+    assert!(!said.contains("fifteen"), "{said}");
+}
+
+#[test]
 fn a_secret_is_in_no_complaint() {
     let read = |secret: &'static str| {
         Config::read(&move |name| (name == "ENTENTE_SIGNING_KEY").then(|| secret.to_owned()))

@@ -4,6 +4,7 @@ use actix_web::{post, web};
 use entente_arcp::jobs::{End, EventAsk, Reported};
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::wire::numbers;
+use entente_domain::ids::JobId;
 use entente_http::body::Body;
 use entente_http::caller::Asker;
 use entente_http::error::Reply;
@@ -42,7 +43,7 @@ struct EventBody {
 struct EventsBody {
     /// Token of the claim.
     claim_token: String,
-    /// Up to 1,000 events, in order; either all are stored or none.
+    /// Up to 1,000 events, in order. If one is invalid, none is stored.
     events: Vec<EventBody>,
 }
 
@@ -60,6 +61,18 @@ struct DeniedBody {
     message: String,
 }
 
+/// A child job that a `delegate` event created.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobChild)]
+struct ChildBody {
+    /// Index of the event in the request.
+    index: usize,
+    /// Name of the delegation.
+    delegate_id: String,
+    /// The child job.
+    job_id: JobId,
+}
+
 /// The response to a worker's report.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = JobReported)]
@@ -75,6 +88,8 @@ pub struct ReportedBody {
     lease_expired: bool,
     /// Operations that the job is not authorised to perform.
     denied: Vec<DeniedBody>,
+    /// Children that the `delegate` events created.
+    children: Vec<ChildBody>,
 }
 
 impl From<Reported> for ReportedBody {
@@ -85,21 +100,29 @@ impl From<Reported> for ReportedBody {
             code: Fault::from(one.refusal.code).wire(),
             message: one.refusal.message,
         });
+        let children = told.children.into_iter().map(|child| ChildBody {
+            index: child.index,
+            delegate_id: child.delegate_id,
+            job_id: child.job_id,
+        });
         Self {
             last_event_seq: told.last_seq,
             budget: numbers(&told.budget),
             cancel_requested: told.cancel_requested,
             lease_expired: told.lease_expired,
             denied: denied.collect(),
+            children: children.collect(),
         }
     }
 }
 
 /// Report events of a job
 ///
-/// Stores all of the events or none. Costs are deducted from the budget in the same transaction. A
-/// `tool_call` or `delegate` that the job's authority does not cover is answered with a `tool_result` event
-/// and listed in `denied`.
+/// Stores all of the events or none. Costs are deducted from the budget in the same transaction. A `tool_call` or
+/// `delegate` that the job's authority does not cover is answered with a `tool_result` event and listed in `denied`. A
+/// `tool_call` of `fs.read`, `fs.write` or `net.fetch` is judged as that operation on its `path` or `url`, if the lease
+/// names its capability. A `delegate` with a `delegate_id` and without a `child_job_id` creates the child (ARCP §10),
+/// as `POST /jobs/{job_id}/delegate` does, and lists it in `children`; the events before it are stored first.
 #[utoipa::path(operation_id = "report_job_events", tag = "workers", request_body = EventsBody,
     responses((status = 200, description = "The events were stored", body = ReportedBody)))]
 #[post("/jobs/{job_id}/events")]

@@ -35,6 +35,8 @@ ENTENTE_DEADLINE, ENTENTE_CREDENTIALS, ENTENTE_RESULT_ID, ENTENTE_TRACE_ID and T
 
 Each line that it writes to its standard output is one of:
   {\"kind\": \"progress\", \"body\": {…}}    an event of the job
+  {\"kind\": \"delegate\", \"body\": {\"delegate_id\": …, \"agent\": …, \"input\": …, \"lease_request\": {…}}}
+                                            a part of the job for another agent: a child job, once per delegate_id
   {\"result\": …}                           the job succeeds with this result
   {\"error\": {\"code\": …, \"message\": …}}  the job fails
   {\"authorize\": {\"capability\": \"tool.call\", \"target\": …, \"call_id\": …, \"reserve\": {…}}}

@@ -1,9 +1,10 @@
 //! Delegation by a worker (ARCP §10): a part of a job's authority goes to another agent, as a child job in
-//! the same session.
+//! the same session. A worker asks for a child by an event among others, or by a request of its own.
 
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::Job;
 use entente_domain::arcp::jobs::ask::{JobAsk, Submit};
+use entente_domain::arcp::jobs::delegations;
 use entente_domain::arcp::jobs::wire::Accepted;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, SessionId};
@@ -14,12 +15,144 @@ use sqlx::PgConnection;
 
 use super::acceptance::{Origin, Submission, accept, being_prepared, delegate_event};
 use super::claim_tokens::token_digest;
-use super::locked::LockedJobs;
+use super::locked::{JobChange, LockedJobs};
 use super::preparing::{Delegation, provide};
 use super::reading::conceal;
-use super::{budgets, rows, writes};
+use super::reports::{Checked, Child, Denied, EventAsk, Report, Reported, check, told};
+use super::writer::JobWriter;
+use super::writes::Fresh;
+use super::{budgets, log, rows, writes};
 use crate::Ctx;
 use crate::{credentials, inventory};
+
+/// Kind of the event by which an agent delegates.
+const DELEGATE: &str = "delegate";
+
+/// Part of a request of events, with the index of its first event.
+enum Part {
+    /// Events to store.
+    Events(usize, Vec<EventAsk>),
+    /// An event that asks for a child.
+    Child(usize, EventAsk, Box<Submit>),
+}
+
+/// Outcome of a delegation.
+enum Verdict {
+    /// The child.
+    Made(Box<Accepted>),
+    /// The reason against it, which the parent's followers are told.
+    Refused(Refusal),
+    /// The same event was refused before.
+    Known,
+}
+
+impl Verdict {
+    /// The child, without its credentials: only its worker gets these.
+    fn made(child: &Job) -> Self {
+        Self::Made(Box::new(Accepted::new(child, Vec::new())))
+    }
+}
+
+impl JobWriter {
+    /// Stores events of a job, all or none. An event that asks for a child creates it in its place (§10).
+    ///
+    /// The request is checked as a whole. If it then fails at a child, for an outage for example, the events before
+    /// the child are stored; sent again, they are known by their keys, and the child by its `delegate_id`.
+    ///
+    /// # Errors
+    /// The claim is lost; an event is invalid.
+    pub async fn post(
+        &self,
+        ctx: &Ctx,
+        caller: &Caller,
+        job_id: JobId,
+        token: &str,
+        events: Vec<EventAsk>,
+    ) -> Outcome<Reported> {
+        caller.require(Scope::JobsWork)?;
+        let done = if events.iter().any(|event| event.kind == DELEGATE) {
+            self.post_parts(ctx, job_id, token, events).await
+        } else {
+            self.hand_report(Report::of_events(job_id, token, events)?).await
+        };
+        conceal(ctx, caller, job_id, done).await
+    }
+
+    async fn post_parts(
+        &self,
+        ctx: &Ctx,
+        job_id: JobId,
+        token: &str,
+        events: Vec<EventAsk>,
+    ) -> Outcome<Reported> {
+        let _valid = Report::of_events(job_id, token, events.clone())?;
+        let mut reported = Reported::default();
+        for part in parts(events)? {
+            let next = match part {
+                Part::Events(first, events) => {
+                    let mut next = self.hand_report(Report::of_events(job_id, token, events)?).await?;
+                    for denied in &mut next.denied {
+                        denied.index += first;
+                    }
+                    next
+                }
+                Part::Child(index, event, said) => {
+                    delegate_by_event(ctx, job_id, token, index, event, *said).await?
+                }
+            };
+            reported = reported.then(next);
+            if reported.is_over() {
+                break;
+            }
+        }
+        Ok(reported)
+    }
+}
+
+/// Divides a request at the events that ask for children; checks these.
+fn parts(events: Vec<EventAsk>) -> Result<Vec<Part>, Refusal> {
+    let count = events.len();
+    let mut parts = Vec::new();
+    let mut plain: Vec<EventAsk> = Vec::new();
+    for (index, event) in events.into_iter().enumerate() {
+        let said = if event.kind == DELEGATE { delegations::asked(index, &event.body)? } else { None };
+        let Some(said) = said else {
+            plain.push(event);
+            continue;
+        };
+        JobAsk::check(said.clone())?;
+        if !plain.is_empty() {
+            let before = std::mem::take(&mut plain);
+            parts.push(Part::Events(index - before.len(), before));
+        }
+        parts.push(Part::Child(index, event, Box::new(said)));
+    }
+    if !plain.is_empty() {
+        parts.push(Part::Events(count - plain.len(), plain));
+    }
+    Ok(parts)
+}
+
+async fn delegate_by_event(
+    ctx: &Ctx,
+    id: JobId,
+    token: &str,
+    index: usize,
+    event: EventAsk,
+    said: Submit,
+) -> Outcome<Reported> {
+    let delegate_id = said.delegate_id.clone().unwrap_or_default();
+    let event = check(index, event)?;
+    let (verdict, mut reported) = delegate_held(ctx, id, token, said, Some(&event)).await?;
+    match verdict {
+        Verdict::Made(child) => reported.children.push(Child { index, delegate_id, job_id: child.job_id }),
+        Verdict::Refused(refusal) => {
+            reported.denied.push(Denied { index, call_id: Some(delegate_id), refusal });
+        }
+        Verdict::Known => {}
+    }
+    Ok(reported)
+}
 
 /// Creates a child of a job, once per `delegate_id`.
 ///
@@ -27,11 +160,23 @@ use crate::{credentials, inventory};
 /// The claim is lost; the job may not delegate to that agent; the child would exceed the job's authority.
 pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: Submit) -> Outcome<Accepted> {
     caller.require(Scope::JobsWork)?;
-    let done = delegate_held(ctx, id, token, said).await;
+    let done = match delegate_held(ctx, id, token, said, None).await {
+        Ok((Verdict::Made(child), _)) => Ok(*child),
+        Ok((Verdict::Refused(refusal), _)) => Err(refusal.into()),
+        Ok((Verdict::Known, _)) => Err(AppError::Inconsistent(format!("{id}: only an event can be known"))),
+        Err(failure) => Err(failure),
+    };
     conceal(ctx, caller, id, done).await
 }
 
-async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outcome<Accepted> {
+/// Creates a child; `event` is the `delegate` event that asks for it, if one does.
+async fn delegate_held(
+    ctx: &Ctx,
+    id: JobId,
+    token: &str,
+    said: Submit,
+    event: Option<&Checked>,
+) -> Outcome<(Verdict, Reported)> {
     let Some(delegate_id) = said.delegate_id.clone() else {
         let message = "`delegate_id` is missing: the delegation's name, under which it is made once.";
         return Err(Refusal::field(Code::InvalidRequest, "delegate_id", "missing", message).into());
@@ -46,16 +191,10 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
     parent.job().hold(&token_digest(token), parent.now())?;
     // A child has its parent's intent.
     ask.intent_id = parent.job().intent_id;
-    if rows::child_preparing(&mut tx, id, &delegate_id).await? {
-        return Err(being_prepared().into());
+    if let Some(before) = verdict_before(&mut tx, id, &delegate_id, event).await? {
+        return Ok((before, told(&parent, Vec::new())));
     }
-    if let Some(before) = rows::child_named(&mut tx, id, &delegate_id).await? {
-        return Ok(Accepted::new(&before, Vec::new()));
-    }
-    let target = ask.agent.to_string();
-    let whole = parent.job().lease.covers("agent.delegate", &target);
-    let covered = if whole { &target } else { &ask.agent.name };
-    let judged = if let Err(refusal) = parent.may("agent.delegate", covered) {
+    let judged = if let Err(refusal) = may_delegate(&parent, &ask) {
         Err(AppError::from(refusal))
     } else {
         let principal = parent.job().principal.clone();
@@ -66,31 +205,68 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
         Ok(made) => Ok(made),
         // Refusals are recorded for the parent's followers; other errors are not.
         Err(AppError::Refused(refusal)) => {
+            if let Some(event) = event {
+                event.append(&mut parent);
+            }
             parent.refuse(Some(&delegate_id), &refusal)?;
             Err(refusal)
         }
         Err(failure) => return Err(failure),
     };
     if let Ok(made) = &made {
-        if made.preparing {
-            credentials::prepare(ctx, &mut tx, &made.job).await?;
-        } else {
-            parent.say("delegate", &delegate_event(&made.job));
-        }
-        writes::insert(&mut tx, std::slice::from_ref(made)).await?;
-        let budget = Budget::of(&made.job.lease)?;
-        budgets::insert(&mut tx, &[(made.job.id, &budget)]).await?;
+        insert(ctx, &mut tx, &mut parent, made).await?;
     }
+    let reported = told(&parent, Vec::new());
     locked.apply(parent);
     locked.conclude(ctx, tx).await?;
-    let made = made?;
+    let made = match made {
+        Ok(made) => made,
+        Err(refusal) => return Ok((Verdict::Refused(refusal), reported)),
+    };
     if made.preparing {
         let by = Delegation { parent: id, token: token_digest(token) };
-        // Only the child's worker gets the child's credentials.
-        return Ok(Accepted::new(&provide(ctx, made.job, Some(by)).await?.job, Vec::new()));
+        let child = provide(ctx, made.job, Some(by)).await?.job;
+        return Ok((Verdict::made(&child), reported));
     }
     ctx.feed.wake(WakeKey::Work(made.job.agent.clone()));
-    Ok(Accepted::new(&made.job, Vec::new()))
+    Ok((Verdict::made(&made.job), reported))
+}
+
+/// Returns the outcome of the same delegation before: by its name, or as the same event.
+async fn verdict_before(
+    conn: &mut PgConnection,
+    id: JobId,
+    delegate_id: &str,
+    event: Option<&Checked>,
+) -> Outcome<Option<Verdict>> {
+    if rows::child_preparing(conn, id, delegate_id).await? {
+        return Err(being_prepared().into());
+    }
+    if let Some(child) = rows::child_named(conn, id, delegate_id).await? {
+        return Ok(Some(Verdict::made(&child)));
+    }
+    let Some(key) = event.and_then(|event| event.event_key.clone()) else { return Ok(None) };
+    let known = log::known(conn, &[(id, key)]).await?;
+    Ok((!known.is_empty()).then_some(Verdict::Known))
+}
+
+/// Judges whether a job may delegate to the agent of a child.
+fn may_delegate(parent: &JobChange, ask: &JobAsk) -> Result<(), Refusal> {
+    let target = ask.agent.to_string();
+    let whole = parent.job().lease.covers("agent.delegate", &target);
+    parent.may("agent.delegate", if whole { &target } else { &ask.agent.name })
+}
+
+/// Inserts a child, and the parent's event on it.
+async fn insert(ctx: &Ctx, conn: &mut PgConnection, parent: &mut JobChange, made: &Fresh) -> Outcome<()> {
+    if made.preparing {
+        credentials::prepare(ctx, conn, &made.job).await?;
+    } else {
+        parent.say(DELEGATE, &delegate_event(&made.job));
+    }
+    writes::insert(conn, std::slice::from_ref(made)).await?;
+    let budget = Budget::of(&made.job.lease)?;
+    budgets::insert(conn, &[(made.job.id, &budget)]).await
 }
 
 /// Returns the acceptance of a job's child, if it belongs to the same session (ARCP §10).

@@ -9,7 +9,7 @@ use entente_domain::arcp::chunks::{CHUNK_BYTES, ChunkFault};
 use entente_domain::arcp::credentials::redact;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::events;
-use entente_domain::arcp::jobs::events::{Kind, Meaning};
+use entente_domain::arcp::jobs::events::{Kind, Meaning, Operation};
 use entente_domain::arcp::jobs::wire::ResultPayload;
 use entente_domain::arcp::jobs::{Ending, JobStatus, ended_by};
 use entente_domain::canonical::{self, Digest, sha256};
@@ -39,12 +39,20 @@ pub struct EventAsk {
 
 /// A validated event.
 #[derive(Debug, Clone)]
-struct Checked {
+pub(super) struct Checked {
     kind: String,
     ts: Option<Timestamp>,
     body: String,
-    event_key: Option<String>,
+    pub event_key: Option<String>,
     meaning: Meaning,
+}
+
+impl Checked {
+    /// Appends the event as it was sent.
+    pub fn append(&self, change: &mut JobChange) {
+        let ts = self.ts.unwrap_or(change.now());
+        change.append(&self.kind, ts, self.body.clone(), self.event_key.clone());
+    }
 }
 
 /// End of a job as reported by its worker.
@@ -175,6 +183,17 @@ pub struct Denied {
     pub refusal: Refusal,
 }
 
+/// A child that a reported `delegate` event created.
+#[derive(Debug, Clone)]
+pub struct Child {
+    /// Index of the event in the request.
+    pub index: usize,
+    /// Name of the delegation.
+    pub delegate_id: String,
+    /// The child job.
+    pub job_id: JobId,
+}
+
 /// Response to a report.
 #[derive(Debug, Clone, Default)]
 pub struct Reported {
@@ -188,6 +207,22 @@ pub struct Reported {
     pub lease_expired: bool,
     /// Operations that the job may not perform.
     pub denied: Vec<Denied>,
+    /// Children that the job's `delegate` events created.
+    pub children: Vec<Child>,
+}
+
+impl Reported {
+    /// Adds the response to the next part of the same request.
+    pub(super) fn then(mut self, next: Self) -> Self {
+        self.denied.extend(next.denied);
+        self.children.extend(next.children);
+        Self { denied: self.denied, children: self.children, ..next }
+    }
+
+    /// Whether a denial ended the job, so that nothing can follow it (§9.5).
+    pub(super) fn is_over(&self) -> bool {
+        self.denied.iter().any(|denied| denied.refusal.code == Code::LeaseExpired)
+    }
 }
 
 fn fault(code: &str) -> Result<Fault, Refusal> {
@@ -198,7 +233,8 @@ fn fault(code: &str) -> Result<Fault, Refusal> {
     })
 }
 
-fn check(index: usize, event: EventAsk) -> Result<Checked, Refusal> {
+/// Checks the `index`th event of a request.
+pub(super) fn check(index: usize, event: EventAsk) -> Result<Checked, Refusal> {
     let wrong = |member: &str, what: &str| {
         let message = format!(
             "`{member}` of the event at place {index} is wrong: {what}. Nothing of the request was kept."
@@ -248,7 +284,8 @@ pub(super) fn judge(
     Ok((change, reported))
 }
 
-fn told(change: &JobChange, denied: Vec<Denied>) -> Reported {
+/// Response to a report, from the job as changed so far.
+pub(super) fn told(change: &JobChange, denied: Vec<Denied>) -> Reported {
     let job = change.job();
     Reported {
         last_seq: job.last_seq,
@@ -256,6 +293,7 @@ fn told(change: &JobChange, denied: Vec<Denied>) -> Reported {
         cancel_requested: job.cancel.is_some(),
         lease_expired: job.lease_expired(change.now()),
         denied,
+        children: Vec::new(),
     }
 }
 
@@ -289,16 +327,18 @@ fn keep(
         }
         let ts = event.ts.unwrap_or(change.now());
         change.append(&event.kind, ts, body, event.event_key.clone());
-        let (capability, target, call_id) = match &event.meaning {
+        let (judged, call_id) = match &event.meaning {
             Meaning::Cost { currency, amount, reservation } => {
                 change.charge(currency, *amount, reservation.as_deref())?;
                 continue;
             }
-            Meaning::ToolCall { tool, call_id } => ("tool.call", tool, call_id),
-            Meaning::Delegate { agent, call_id } => ("agent.delegate", agent, call_id),
+            Meaning::ToolCall { tool, call_id, operation } => {
+                (may_call(change, tool, operation.as_ref()), call_id)
+            }
+            Meaning::Delegate { agent, call_id } => (change.may("agent.delegate", agent), call_id),
             Meaning::Plain | Meaning::Chunk { .. } => continue,
         };
-        let Err(refusal) = change.may(capability, target) else { continue };
+        let Err(refusal) = judged else { continue };
         change.refuse(call_id.as_deref(), &refusal)?;
         let over = refusal.code == Code::LeaseExpired;
         denied.push(Denied { index, call_id: call_id.clone(), refusal });
@@ -307,6 +347,15 @@ fn keep(
         }
     }
     Ok(denied)
+}
+
+/// Judges a tool call (ARCP §9.3). A tool that is an operation of §9.2 is judged as that operation, if the lease names
+/// its capability.
+fn may_call(change: &JobChange, tool: &str, operation: Option<&Operation>) -> Result<(), Refusal> {
+    match operation.filter(|operation| change.job().lease.names(operation.capability)) {
+        Some(operation) => change.may(operation.capability, &operation.target),
+        None => change.may("tool.call", tool),
+    }
 }
 
 fn finish(change: &mut JobChange, end: &End) -> Outcome<()> {

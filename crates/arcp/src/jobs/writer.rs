@@ -21,7 +21,7 @@ use sqlx::PgConnection;
 use super::acceptance::{Submission, Submitted, accept, being_prepared};
 use super::locked::LockedJobs;
 use super::reading::conceal;
-use super::reports::{End, EventAsk, Report, Reported, judge};
+use super::reports::{End, Report, Reported, judge};
 use super::writes::{self, Fresh};
 use super::{budgets, log, rows};
 use crate::Ctx;
@@ -361,23 +361,6 @@ impl JobWriter {
         }
     }
 
-    /// Stores events of a job, all or none.
-    ///
-    /// # Errors
-    /// The claim is lost; an event is invalid.
-    pub async fn post(
-        &self,
-        ctx: &Ctx,
-        caller: &Caller,
-        job_id: JobId,
-        token: &str,
-        events: Vec<EventAsk>,
-    ) -> Outcome<Reported> {
-        caller.require(Scope::JobsWork)?;
-        let done = self.hand_report(Report::of_events(job_id, token, events)?).await;
-        conceal(ctx, caller, job_id, done).await
-    }
-
     /// Ends a job.
     ///
     /// # Errors
@@ -396,7 +379,7 @@ impl JobWriter {
     }
 
     /// Has a worker's report stored; resolves after the commit.
-    async fn hand_report(&self, report: Report) -> Outcome<Reported> {
+    pub(super) async fn hand_report(&self, report: Report) -> Outcome<Reported> {
         let shard = report.job_id.uuid().as_u64_pair().1;
         match self.ask(shard, Command::Report(Box::new(report))).await? {
             Done::Reported(reported) => Ok(*reported),

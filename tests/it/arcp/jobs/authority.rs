@@ -119,6 +119,34 @@ async fn a_refusal_with_a_call_is_an_event_and_the_job_lives_on() {
 }
 
 #[tokio::test]
+async fn a_tool_that_is_an_operation_is_judged_as_that_operation() {
+    let reads = json!({ "fs.read": ["/w/**"], "net.fetch": ["https://example.org/**"], "tool.call": ["*"] });
+    let (world, hand, job) = running(reads, json!({})).await;
+    let call =
+        |tool: &str, args: Value| json!({ "kind": "tool_call", "body": { "tool": tool, "args": args } });
+    let calls = json!([
+        call("fs.read", json!({ "path": "/w/a" })),
+        call("fs.read", json!({ "path": "/etc/passwd" })),
+        call("fs.read", json!({ "path": "/w/../etc/passwd" })),
+        call("net.fetch", json!({ "url": "https://EXAMPLE.org/a" })),
+        call("net.fetch", json!({ "url": "https://example.com/a" })),
+        { "kind": "tool_call", "body": { "name": "fs.read", "arguments": { "path": "/x" }, "tool_call_id": "t" } },
+        // Without a target, with another type of target, and without the capability: a tool like any other.
+        call("fs.read", json!({})),
+        call("fs.read", json!({ "path": 1 })),
+        call("fs.read", json!("/etc/passwd")),
+        call("fs.write", json!({ "path": "/etc/passwd" })),
+        call("shell", json!({ "path": "/etc/passwd" })),
+    ]);
+    let told = hand.events(&job, calls).await.ok();
+    let denied: Vec<u64> =
+        told["denied"].as_array().unwrap().iter().map(|one| one["index"].as_u64().unwrap()).collect();
+    assert_eq!(denied, [1, 2, 4, 5], "{told}");
+    assert!(told["denied"][0]["message"].as_str().unwrap().contains("`fs.read` of `/etc/passwd`"), "{told}");
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_lease_ends_to_the_instant() {
     let end = json!({ "expires_at": "2026-11-21T08:01:00Z" });
     let (world, hand, job) = running(json!({ "tool.call": ["*"] }), end).await;

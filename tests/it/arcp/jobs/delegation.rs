@@ -56,6 +56,115 @@ async fn a_child_is_a_job_of_the_same_session_and_trace() {
 }
 
 #[tokio::test]
+async fn an_event_that_delegates_makes_its_child_in_its_place() {
+    let lease = json!({ "agent.delegate": ["helper"], "fs.read": ["/w/**"], "tool.call": ["x"] });
+    let family = Family::of(lease, json!({})).await;
+    let log =
+        |key: &str| json!({ "kind": "log", "body": { "level": "info", "message": key }, "event_key": key });
+    let order = json!({ "kind": "delegate", "event_key": "o", "body": {
+        "delegate_id": "d1", "agent": "helper", "input": { "part": 1e2 }, "lease_request": { "fs.read": ["/w/a"] } } });
+    let call = json!({ "kind": "tool_call", "event_key": "c", "body": { "tool": "y", "call_id": "c1" } });
+    let batch = json!([log("before"), order, call, log("after")]);
+    let told = family.hand.events(&family.parent, batch.clone()).await.ok();
+    let claimed = family.helper.one().await;
+    assert_eq!(
+        told["children"],
+        json!([{ "index": 1, "delegate_id": "d1", "job_id": claimed["job_id"] }]),
+        "{told}"
+    );
+    assert_eq!((&told["denied"][0]["index"], &told["denied"][0]["call_id"]), (&json!(2), &json!("c1")));
+    assert_eq!(
+        (&claimed["input"], &claimed["lease"]),
+        (&json!({ "part": 1e2 }), &json!({ "fs.read": ["/w/a"] }))
+    );
+    assert_eq!(
+        (&claimed["parent_job_id"], &claimed["delegate_id"]),
+        (&family.parent["job_id"], &json!("d1"))
+    );
+    let kinds_of = async || kinds(&family.client, id(&family.parent)).await;
+    let expected = ["log", "delegate", "tool_call", "tool_result", "log"];
+    assert_eq!(kinds_of().await, expected);
+    assert_eq!(told["last_event_seq"], expected.len());
+    let (_, body) = events(&family.client, id(&family.parent)).await.remove(1);
+    assert_eq!((&body["delegate_id"], &body["child_job_id"]), (&json!("d1"), &claimed["job_id"]));
+    // Sent again, after a lost answer: the same child, and no event twice.
+    let again = family.hand.events(&family.parent, batch).await.ok();
+    assert_eq!(again["children"], told["children"]);
+    assert_eq!(kinds_of().await, expected);
+    assert!(family.helper.claim(10).await.is_empty());
+    family.world.end().await;
+}
+
+#[tokio::test]
+async fn an_event_that_delegates_too_much_is_kept_and_refused_once() {
+    let lease = json!({ "agent.delegate": ["helper"], "fs.read": ["/w/*"] });
+    let family = Family::of(lease, json!({})).await;
+    let order = |name: &str, agent: &str, lease: Value| {
+        json!({ "kind": "delegate", "event_key": name, "body": {
+            "delegate_id": name, "agent": agent, "lease_request": lease } })
+    };
+    let on = json!({ "kind": "log", "event_key": "on", "body": { "level": "info", "message": "on" } });
+    let batch = json!([
+        order("wide", "helper", json!({ "fs.read": ["/**"] })),
+        order("other", "boss", json!({})),
+        on
+    ]);
+    for denials in [2, 0] {
+        let told = family.hand.events(&family.parent, batch.clone()).await.ok();
+        let denied: Vec<(&Value, &Value)> =
+            told["denied"].as_array().unwrap().iter().map(|one| (&one["call_id"], &one["code"])).collect();
+        let expected = [
+            (&json!("wide"), &json!("LEASE_SUBSET_VIOLATION")),
+            (&json!("other"), &json!("PERMISSION_DENIED")),
+        ];
+        assert_eq!(denied, expected[..denials], "a retry is not judged again");
+        assert_eq!(told["children"], json!([]));
+        let all = kinds(&family.client, id(&family.parent)).await;
+        assert_eq!(all, ["delegate", "tool_result", "delegate", "tool_result", "log"]);
+    }
+    assert!(family.helper.claim(10).await.is_empty());
+    assert_eq!(status(&family.client, id(&family.parent)).await, "running");
+    family.world.end().await;
+}
+
+#[tokio::test]
+async fn an_invalid_delegation_leaves_nothing_of_its_request() {
+    let family = Family::of(json!({ "agent.delegate": ["*"] }), json!({})).await;
+    let log = json!({ "kind": "log", "body": { "level": "info", "message": "m" } });
+    for body in [
+        json!({ "delegate_id": "d1", "agent": "helper", "lease_request": { "fs.read": "/w" } }),
+        json!({ "delegate_id": "d1", "agent": "helper", "lease_request": { "fs": ["/w"] } }),
+        json!({ "delegate_id": "d1", "agent": "Helper!" }),
+        json!({ "delegate_id": "", "agent": "helper" }),
+        json!({ "delegate_id": 1, "agent": "helper" }),
+        json!({ "delegate_id": "d1" }),
+        json!({ "delegate_id": "d1", "agent": "helper", "max_runtime_sec": 0 }),
+    ] {
+        let order = json!({ "kind": "delegate", "body": body });
+        family.hand.events(&family.parent, json!([log, order])).await.refused(422, "INVALID_REQUEST");
+    }
+    // Children that exist already, and events without a name for one, are only passed on.
+    let told = [
+        json!({ "child_job_id": "job_x", "agent": "helper", "delegate_id": "d1" }),
+        json!({ "agent": "helper" }),
+    ];
+    for body in told {
+        let told =
+            family.hand.events(&family.parent, json!([{ "kind": "delegate", "body": body }])).await.ok();
+        assert_eq!((&told["children"], &told["denied"]), (&json!([]), &json!([])));
+    }
+    assert_eq!(kinds(&family.client, id(&family.parent)).await, ["delegate", "delegate"]);
+    assert!(family.helper.claim(10).await.is_empty());
+    // A stranger to the claim creates nothing.
+    let order = json!([{ "kind": "delegate", "body": { "delegate_id": "d1", "agent": "helper" } }]);
+    let body = json!({ "claim_token": "ct_0", "events": order });
+    let path = format!("/jobs/{}/events", id(&family.parent));
+    family.world.any().post(&path, body).await.refused(409, "CLAIM_LOST");
+    assert!(family.helper.claim(10).await.is_empty());
+    family.world.end().await;
+}
+
+#[tokio::test]
 async fn a_child_never_has_more_than_its_parent() {
     let lease = json!({
         "agent.delegate": ["helper"], "fs.read": ["/w/*"], "model.use": ["fast/*"], "cost.budget": ["USD:5.00"],

@@ -93,6 +93,8 @@ pub enum Meaning {
         tool: String,
         /// The call's id, for the response.
         call_id: Option<String>,
+        /// The operation, if the tool is one that has a capability of its own.
+        operation: Option<Operation>,
     },
     /// A part of the work is delegated to another agent, which needs permission.
     Delegate {
@@ -139,6 +141,31 @@ impl Meaning {
     }
 }
 
+/// An operation with a capability of its own (§9.2), called as a tool of that name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// The capability.
+    pub capability: &'static str,
+    /// The path, or the URL.
+    pub target: String,
+}
+
+impl Operation {
+    /// Returns the operation that a call performs; `None` for every other tool, and for a call without a target.
+    fn of(tool: &str, arguments: Option<&RawValue>) -> Option<Self> {
+        let capability = ["fs.read", "fs.write", "net.fetch"].into_iter().find(|known| *known == tool)?;
+        let said: Arguments = serde_json::from_str(arguments?.get()).ok()?;
+        let target = if capability == "net.fetch" { said.url } else { said.path };
+        Some(Self { capability, target: target? })
+    }
+}
+
+#[derive(Deserialize)]
+struct Arguments {
+    path: Option<String>,
+    url: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct MetricBody<'a> {
     name: Option<String>,
@@ -149,9 +176,13 @@ struct MetricBody<'a> {
 }
 
 #[derive(Deserialize)]
-struct CallBody {
+struct CallBody<'a> {
     tool: Option<String>,
     name: Option<String>,
+    #[serde(borrow)]
+    args: Option<&'a RawValue>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
     agent: Option<String>,
     call_id: Option<String>,
     tool_call_id: Option<String>,
@@ -196,12 +227,13 @@ pub fn check(index: usize, kind: Kind, body: &RawValue) -> Result<Meaning, Refus
     match kind {
         Kind::Metric => metric(at, text),
         Kind::ToolCall => {
-            let said: CallBody = at.read(text)?;
+            let said: CallBody<'_> = at.read(text)?;
             let tool = said.tool.or(said.name).ok_or_else(|| at.missing("tool"))?;
-            Ok(Meaning::ToolCall { tool, call_id: said.call_id.or(said.tool_call_id) })
+            let operation = Operation::of(&tool, said.args.or(said.arguments));
+            Ok(Meaning::ToolCall { tool, call_id: said.call_id.or(said.tool_call_id), operation })
         }
         Kind::Delegate => {
-            let said: CallBody = at.read(text)?;
+            let said: CallBody<'_> = at.read(text)?;
             let agent = said.agent.ok_or_else(|| at.missing("agent"))?;
             Ok(Meaning::Delegate { agent, call_id: said.delegate_id.or(said.call_id) })
         }

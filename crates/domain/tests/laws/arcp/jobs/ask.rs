@@ -4,6 +4,7 @@ use chrono::TimeDelta;
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::{JobAsk, Submit};
+use entente_domain::arcp::jobs::delegations;
 use entente_domain::arcp::jobs::events::{Kind, Meaning, check};
 use entente_domain::arcp::jobs::{Cancel, Claim, Due, Ending, Job, JobStatus, OnLost, may};
 use entente_domain::clock::rfc3339;
@@ -192,8 +193,8 @@ proptest! {
 
     #[test]
     fn whatever_stands_in_an_event_is_understood_or_refused(body in any_json(), members in proptest::collection::btree_map(
-        select(vec!["name", "value", "unit", "tool", "agent", "current", "total", "data", "encoding", "more", "chunk_seq", "result_id"]),
-        any_json(), 0..6),
+        select(vec!["name", "value", "unit", "tool", "args", "agent", "current", "total", "data", "encoding", "more", "chunk_seq",
+            "result_id"]), any_json(), 0..6),
     ) {
         let words = ["log", "thought", "tool_call", "tool_result", "status", "metric", "artifact_ref", "delegate", "progress",
             "result_chunk", "x-vendor.a.b"];
@@ -206,6 +207,37 @@ proptest! {
                     Ok(_) => prop_assert!(body.is_object()),
                     Err(refusal) => prop_assert_eq!(refusal.code, Code::InvalidRequest),
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_delegate_event_asks_for_a_child_by_a_name_and_tells_of_one_by_its_id(
+        named in any::<bool>(), told in any::<bool>(), members in proptest::collection::btree_map(
+            select(vec!["input", "lease_request", "lease_constraints", "max_runtime_sec", "parent_job_id", "idempotency_key"]),
+            any_json(), 0..6),
+    ) {
+        let mut body = serde_json::Map::from_iter(members.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        body.insert("agent".to_owned(), json!("a"));
+        if named {
+            body.insert("delegate_id".to_owned(), json!("d"));
+        }
+        if told {
+            body.insert("child_job_id".to_owned(), json!("job_x"));
+        }
+        let raw = RawValue::from_string(Value::Object(body).to_string()).unwrap();
+        match delegations::asked(3, &raw) {
+            Ok(None) => prop_assert!(told || !named),
+            Ok(Some(child)) => {
+                prop_assert!(named && !told);
+                prop_assert_eq!((child.agent.as_str(), child.delegate_id.as_deref()), ("a", Some("d")));
+                // The event's job is the parent, and its claim the authority: the body names neither.
+                prop_assert_eq!((child.parent_job_id, child.idempotency_key, child.intent_id), (None, None, None));
+            }
+            Err(refusal) => {
+                prop_assert!(named && !told);
+                prop_assert_eq!(refusal.code, Code::InvalidRequest);
+                prop_assert!(refusal.message.contains("at place 3"), "{}", refusal.message);
             }
         }
     }
