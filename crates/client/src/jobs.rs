@@ -203,9 +203,6 @@ impl Jobs {
                 if self.remote.json {
                     return print_json(&answer);
                 }
-                if self.remote.json {
-                    return print_json(&answer);
-                }
                 for job in answer["jobs"].as_array_mut().into_iter().flatten() {
                     // Names are for people; a worker that has left has only its id.
                     let claim = job["claim"].clone();

@@ -168,8 +168,12 @@ async fn relay(wire: Wire, input: &mut Input, output: &Output) -> Done {
     match sent {
         // The server still answers what it was asked, and closes then.
         Ok(()) => {
-            let _closed = sink.send(Message::Close(None)).await;
-            let _answered = timeout(FINISH, down).await;
+            // A server that stands still takes no close either.
+            let finish = async {
+                let _closed = sink.send(Message::Close(None)).await;
+                down.await
+            };
+            let _answered = timeout(FINISH, finish).await;
             Ok(())
         }
         // The server's reason, if it gave one, is what was not read yet.
