@@ -2,6 +2,7 @@
 //! child process. With `--url` the process relays the session of a running server. Otherwise it is a full server
 //! as with `entente dev`: workers and other clients reach it over HTTP.
 
+use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -52,16 +53,21 @@ impl ArcpStdio {
             announce(&server.ctx).await?;
         }
         // Only envelopes go to stdout.
-        eprintln!("Entente listens on http://{} and speaks ARCP 1.1 on stdin and stdout", server.address);
+        say(&format!("Entente listens on http://{} and speaks ARCP 1.1 on stdin and stdout", server.address));
         let session = Box::pin(transport::stdio::run(Arc::clone(&server.api.arcp), self.dialect));
         run_until(server, private, signals, session).await
     }
 }
 
+/// Writes a line to standard error; a client may have closed it.
+fn say(line: &str) {
+    let _written = writeln!(io::stderr(), "{line}");
+}
+
 async fn announce(ctx: &entente_bridges::Ctx) -> Result<(), Failure> {
     let made = seeds::development(ctx).await?;
     if let Some(secret) = made.and_then(|made| made.secret) {
-        eprintln!("A key for this run, which may do everything and act as anybody: {}", secret.0);
+        say(&format!("A key for this run, which may do everything and act as anybody: {}", secret.0));
     }
     Ok(())
 }

@@ -106,11 +106,11 @@ async def test_a_relay_says_why_there_is_no_session(served):
     async with relay(served) as child:
         with pytest.raises(UnauthenticatedError):
             await client(token="wrong").connect(await StdioTransport.from_process_pipes(child))
-        assert await asyncio.wait_for(child.wait(), STOP_LIMIT) == 1
+        assert await asyncio.wait_for(child.wait(), STOP_LIMIT) == 7
         assert b"ENTENTE_API_KEY" in await child.stderr.read()
     nowhere = f"http://127.0.0.1:{free_port()}"
     async with relay(nowhere) as child:
         with pytest.raises(InternalError, match="no answer from"):
             await client().connect(await StdioTransport.from_process_pipes(child))
-        assert await asyncio.wait_for(child.wait(), STOP_LIMIT) == 1
+        assert await asyncio.wait_for(child.wait(), STOP_LIMIT) == 8
         assert nowhere.encode() in await child.stderr.read()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use reqwest::Response;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Done;
 use super::output::note;
@@ -16,6 +16,8 @@ use super::remote::{Api, Failure, Remote, segment};
 
 /// Pause before a broken stream is opened again.
 const RECONNECT: Duration = Duration::from_secs(1);
+/// Silence after which a stream counts as broken: a server sends a comment at least every 300 s (`ENTENTE_PING_SECONDS`).
+const SILENCE: Duration = Duration::from_secs(330);
 
 /// Follow events as they happen: one line each, in local time; with --json as the server sends them
 #[derive(Debug, Args)]
@@ -113,7 +115,8 @@ impl Frames {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(frame);
             }
-            self.buffer.extend_from_slice(&self.response.chunk().await.ok()??);
+            let chunk = timeout(SILENCE, self.response.chunk()).await.ok()?.ok()??;
+            self.buffer.extend_from_slice(&chunk);
             while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
                 let frame: Vec<u8> = self.buffer.drain(..end + 2).collect();
                 let frame = String::from_utf8_lossy(&frame);

@@ -24,11 +24,11 @@ impl Trace {
             let page = [("limit", PAGE.to_string()), ("offset", events.len().to_string())];
             let query: Vec<_> = page.into_iter().chain([("trace_id", self.trace_id.clone())]).collect();
             let Value::Array(more) = api.get("/events", &query).await? else { break };
-            let last = more.len() < PAGE as usize;
-            events.extend(more);
-            if last {
+            // A page may be cut short because of its size: only an empty one is the last.
+            if more.is_empty() {
                 break;
             }
+            events.extend(more);
         }
         self.remote.show(
             &Value::Array(events),

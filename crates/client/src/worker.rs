@@ -79,7 +79,7 @@ pub(super) struct Worker {
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     drain_seconds: u64,
     /// Time between SIGTERM and SIGKILL for a command
-    #[arg(long, default_value_t = 10, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
     kill_seconds: u64,
 }
 

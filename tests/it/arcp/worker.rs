@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use crate::arcp::jobs::id;
 use crate::harness::desk::{AGENTS, Desk, Hand, PATIENCE};
 use crate::harness::process::{KEY, Launch, Place};
-use crate::harness::{Setup, Value, World, json};
+use crate::harness::{ANY, Setup, Value, World, json};
 
 async fn live() -> World {
     World::with(Setup::live()).await
@@ -289,6 +289,26 @@ async fn a_worker_that_is_killed_leaves_no_command_behind() {
     }
     assert!(desk.place.0.join("told").exists(), "a command is told before it is killed");
     assert!(hand.log().contains("ending its 3 running"), "{}", hand.log());
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watchdog_does_its_work_also_if_nobody_reads_the_messages() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let run = ["worker", "--exec", AGENTS, "--kill-seconds", "1", "--agent=polite@1.0.0"];
+    let mut worker = desk.command(ANY, &run).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    drop(worker.stderr.take());
+    let began = Instant::now();
+    while desk.told(&["worker", "list"]).await.as_array().is_none_or(Vec::is_empty) {
+        assert!(began.elapsed() < PATIENCE, "no worker");
+        sleep(Duration::from_millis(50)).await;
+    }
+    desk.submit("polite", &[]).await;
+    let pid = desk.file("pid").await;
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    over(&pid, Duration::from_secs(10)).await;
     world.server.stop().await;
 }
 

@@ -163,6 +163,10 @@ async fn a_changed_file_adds_and_keeps() {
     let list = format!("/intents/{}/acl/entries", write["id"].as_str().unwrap());
     lead(&world).post(&list, json!({ "principal_id": "agent.guest", "permission": "read" })).await.ok();
 
+    // Another agent's part with the mark of a phase is no phase.
+    let foreign = json!({ "title": "Not a phase", "description": "", "constraints": { "phase": "look_up" } });
+    world.any().acting_as("agent.eve").post(&format!("/intents/{root}/children"), foreign).await.ok();
+
     let more = "  look_up:\n    assign: agent.reader\nllm:";
     let changed = FILE.replace("llm:", more).replace("[Read the papers]", "[read_papers, look_up]");
     let changed = changed.replace("permissions: private", "permissions: [agent.editor]");
@@ -183,6 +187,33 @@ async fn a_changed_file_adds_and_keeps() {
         entries.as_array().unwrap().iter().map(|one| one["principal_id"].as_str().unwrap()).collect();
     agents.sort_unstable();
     assert_eq!(agents, ["agent.editor", "agent.guest", "agent.writer"]);
+    fs::remove_file(file).unwrap();
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn access_ends_when_the_file_says_so() {
+    let world = World::start().await;
+    let ending = |year: u32| {
+        let entry = format!("{{ agent: agent.editor, level: read, expires: \"{year}-01-01T00:00:00Z\" }}");
+        FILE.replace(
+            "permissions: private",
+            &format!("permissions: {{ policy: restricted, allow: [{entry}] }}"),
+        )
+    };
+    let file = write("sdk-expiry.yaml", &ending(2030));
+    let first = report(&apply(&world, &file, &[]));
+    let again = report(&apply(&world, &file, &[]));
+    assert_eq!(outcomes(&again, "unchanged"), Vec::<String>::new());
+    fs::write(&file, ending(2028)).unwrap();
+    let changed = report(&apply(&world, &file, &[]));
+    assert_eq!(outcomes(&changed, "unchanged"), ["access write_it: changed"]);
+    let write = phases(&world, first["intent_id"].as_str().unwrap()).await[1].clone();
+    let list = format!("/intents/{}/acl", write["id"].as_str().unwrap());
+    let entries = lead(&world).get(&list).await.ok()["entries"].clone();
+    let editor =
+        entries.as_array().unwrap().iter().find(|one| one["principal_id"] == "agent.editor").unwrap();
+    assert!(editor["expires_at"].as_str().unwrap().starts_with("2028-01-01T"), "{editor}");
     fs::remove_file(file).unwrap();
     world.end().await;
 }

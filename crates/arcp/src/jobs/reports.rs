@@ -160,6 +160,7 @@ fn digest(end: &End) -> Result<Digest, serde_json::Error> {
 
 /// The value of a JSON text that has the same meaning in canonical form.
 fn exact(text: &RawValue) -> Option<Value> {
+    // The text, not the value: the parser has already rounded integers of more than 64 bits.
     canonical::exact_text(text.get()).ok()?;
     serde_json::from_str(text.get()).ok()
 }
@@ -398,4 +399,25 @@ fn null() -> Option<Box<RawValue>> {
 fn chunk_fault(fault: &ChunkFault) -> Refusal {
     let code = if *fault == ChunkFault::TooLarge { Code::ResultTooLarge } else { Code::InvalidRequest };
     Refusal::new(code, format!("The result cannot be taken so: {fault}. Nothing of the request was kept."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_the_same_report_only_if_every_number_is() {
+        let of = |text: &str| {
+            let result = RawValue::from_string(text.to_owned()).ok();
+            digest(&End::Result { result, result_id: None, result_size: None, summary: None }).unwrap()
+        };
+        assert_eq!(of(r#"{ "a": 1.50, "b": [2] }"#), of(r#"{"b":[2],"a":1.5}"#));
+        for (one, other) in [
+            ("9007199254740993", "9007199254740992"),
+            ("18446744073709551617", "18446744073709551616"),
+            ("18446744073709551617", "18446744073709551618"),
+        ] {
+            assert_ne!(of(one), of(other), "{one} {other}");
+        }
+    }
 }

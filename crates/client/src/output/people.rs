@@ -24,8 +24,8 @@ const CONTENT: usize = 200;
 const KEPT: usize = 5;
 /// Columns of the actor.
 const ACTOR: usize = 18;
-/// Members of a job's record that are shown member by member: its claim and the worker that has it.
-const NESTED: [&str; 2] = ["claim", "worker"];
+/// Member of a job's record that is shown member by member: the claim of the worker that runs it.
+const NESTED: &str = "claim";
 
 /// Whether and how output is coloured.
 #[derive(Debug, Clone, Copy)]
@@ -184,7 +184,7 @@ fn short_id(word: &str) -> String {
 }
 
 /// Prints a record whose times are of interest now, such as a job's: in local time, with their distance. Its claim
-/// and its worker are shown member by member.
+/// is shown member by member.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -200,7 +200,7 @@ fn live_record(record: &Value, now: Timestamp) -> Vec<String> {
     let mut rows = Vec::new();
     for (name, value) in record.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
         match value {
-            Value::Object(members) if NESTED.contains(&name.as_str()) => {
+            Value::Object(members) if name == NESTED => {
                 let members = members.iter().filter(|(_, value)| !value.is_null());
                 rows.extend(members.map(|(member, value)| (format!("{name}.{member}"), live(value, now))));
             }

@@ -32,6 +32,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::{Failure as RequestFailure, api_key, client};
+use crate::failures::{Ended, Exit};
 use crate::{Done, Failure};
 
 /// Time limit for the connection: clients wait five seconds for their welcome (ARCP-W-2.6).
@@ -68,11 +69,29 @@ enum Broken {
     Lost(String),
 }
 
+impl Broken {
+    /// Returns the kind of the failure, as for every command.
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Url(_) => Exit::Usage,
+            Self::Refused(_) => Exit::Refused,
+            Self::Late { .. } | Self::Stranger { .. } | Self::Restarts | Self::Lost(_) => Exit::Unavailable,
+        }
+    }
+}
+
 /// Relays a session until the client's input or the server's connection ends.
 ///
 /// # Errors
 /// The server cannot be reached, refuses the session, restarts or falls silent.
 pub async fn run(url: &str, dialect: Option<Dialect>) -> Done {
+    begin(url, dialect).await.map_err(|failure| match failure.downcast::<Broken>() {
+        Ok(broken) => Failure::from(Ended { exit: broken.exit(), message: broken.to_string() }),
+        Err(other) => other,
+    })
+}
+
+async fn begin(url: &str, dialect: Option<Dialect>) -> Done {
     let mut signals = Signals::listen()?;
     let address = address(url, dialect)?;
     let mut input = Lines::new(BufReader::new(stdin()), FRAME_BYTES);
@@ -166,8 +185,12 @@ async fn relay(wire: Wire, input: &mut Input, output: &Output) -> Done {
     match sent {
         // The server still answers what it was asked, and closes then.
         Ok(()) => {
-            let _closed = sink.send(Message::Close(None)).await;
-            let _answered = timeout(FINISH, down).await;
+            // A server that stands still takes no close either.
+            let finish = async {
+                let _closed = sink.send(Message::Close(None)).await;
+                down.await
+            };
+            let _answered = timeout(FINISH, finish).await;
             Ok(())
         }
         // The server's reason, if it gave one, is what was not read yet.

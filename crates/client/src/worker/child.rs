@@ -21,8 +21,9 @@ use tokio_util::sync::CancellationToken;
 use super::lines::Failed;
 use super::listener::{Listener, Seen};
 use super::reports::{End, Fate, Item, QUEUE, Reporter};
-use super::watchdog::Watchdog;
+use super::watchdog::{Watchdog, Watched};
 use super::{Claimed, Stop};
+use crate::output::note;
 use crate::remote::Api;
 
 /// Starts the command after a line on its standard input: by then the watchdog knows its process group. Without the line,
@@ -60,14 +61,11 @@ pub(super) async fn run(
     let on_cancel = || super::stop(stop, Stop::Cancelled);
     let reporter = Reporter { api, job, on_cancel: &on_cancel };
     let told = CancellationToken::new();
-    let started = spawn(settings, job).and_then(|child| {
-        let running = Running::new(child, job, settings, told.clone(), stop.subscribe());
-        let watched = running.group.map(|group| settings.watchdog.watch(group)).transpose()?;
-        Ok((running, watched))
-    });
+    let started = spawn(settings, job)
+        .and_then(|child| Running::new(child, job, settings, told.clone(), stop.subscribe()));
     // Dropped after the guard below, which ends what is left of the command.
-    let (mut running, _watched) = match started {
-        Ok(started) => started,
+    let mut running = match started {
+        Ok(running) => running,
         Err(e) => {
             let message = format!("the command could not be started: {e}");
             let end = End::Error(Failed::with("INTERNAL_ERROR", message));
@@ -155,6 +153,8 @@ fn signal(group: Option<Pid>, signal: Signal) {
 struct Running<'a> {
     child: Child,
     group: Option<Pid>,
+    /// The group, as long as the watchdog knows it.
+    watched: Option<Watched<'a>>,
     job: &'a Claimed,
     settings: &'a CommandSettings,
     seen: Seen,
@@ -172,10 +172,11 @@ impl<'a> Running<'a> {
         settings: &'a CommandSettings,
         told: CancellationToken,
         stop: watch::Receiver<Option<Stop>>,
-    ) -> Self {
+    ) -> std::io::Result<Self> {
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let watched = group.map(|group| settings.watchdog.watch(group)).transpose()?;
         let exited = CancellationToken::new();
-        Self { child, group, job, settings, seen: Seen::default(), told, exited, stop }
+        Ok(Self { child, group, watched, job, settings, seen: Seen::default(), told, exited, stop })
     }
 
     /// Feeds the command, reads its output, waits for it, and reports its end.
@@ -192,6 +193,8 @@ impl<'a> Running<'a> {
         if out || err {
             signal(self.group, Signal::KILL);
         }
+        // The report may take long, and the process id may be another's by then.
+        self.watched = None;
         if !self.seen.ended.get() {
             // The server may have ended the job meanwhile; then the receiver is closed.
             let _sent = items.send(Item::End(self.end(status.ok()))).await;
@@ -279,14 +282,14 @@ async fn hint(job: &Claimed, settings: &CommandSettings, seen: &Seen, exited: &C
         () = exited.cancelled() => return,
     }
     if !seen.ended.get() && !settings.hinted.replace(true) {
-        eprintln!(
+        note(&format!(
             "{}: the command still runs and has written nothing for {} s. It got the job as one line on its standard input, which \
              stays open for answers. A command that reads its input to the end (cat, jq, an interpreter) waits for ever: start \
              the worker with --filter for it. Any other command is done when it writes its result as a line of JSON and exits. \
              This is said once.",
             job.job_id,
             SILENCE.as_secs()
-        );
+        ));
     }
 }
 

@@ -14,12 +14,14 @@ use std::time::Duration;
 
 use entente_runtime::lines::{Line, Lines};
 use entente_runtime::signals::Signals;
+use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{BufReader, stdin};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
 use crate::Done;
+use crate::output::note;
 
 /// Maximum size of a line in the pipe: a sign and a process id.
 const LINE_BYTES: usize = 64;
@@ -51,7 +53,8 @@ impl Watchdog {
         Ok(Self { grace, state: RefCell::new(State { process, groups: BTreeSet::new() }) })
     }
 
-    /// Names a command's group to the watchdog until the returned value is dropped; a watchdog that was killed is replaced.
+    /// Names a command's group to the watchdog until the returned value is dropped; a watchdog that was killed, or that
+    /// reads no more, is replaced.
     ///
     /// # Errors
     /// There is no watchdog, and none can be started.
@@ -73,17 +76,19 @@ impl Watchdog {
 impl State {
     fn tell(&mut self, sign: char, group: i32) -> std::io::Result<()> {
         let pipe = self.process.stdin.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?;
-        // Shorter than what a pipe takes at once, so the watchdog reads it whole or not at all.
+        // Shorter than what a pipe takes at once, so it is written whole or not at all.
         pipe.write_all(format!("{sign}{group}\n").as_bytes())
     }
 
-    /// Starts another watchdog in place of one that was killed.
+    /// Starts another watchdog in place of one that was killed, or that reads no more.
     fn replace(&mut self, grace: Duration) -> std::io::Result<()> {
+        // One that only stands still must not find the end of its input later, and end commands that go on.
+        let _gone = self.process.kill();
         let mut before = std::mem::replace(&mut self.process, spawn(grace)?);
-        let _ended = before.try_wait();
         for group in self.groups.clone() {
             self.tell('+', group)?;
         }
+        let _ended = before.try_wait();
         Ok(())
     }
 }
@@ -99,8 +104,10 @@ impl Drop for Watched<'_> {
     fn drop(&mut self) {
         let state = &mut *self.watchdog.state.borrow_mut();
         state.groups.remove(&self.group);
-        // A watchdog that is gone knows no group.
-        let _gone = state.tell('-', self.group);
+        if state.tell('-', self.group).is_err() {
+            // Otherwise the other commands would have none, or one that still knows a number that is free for others.
+            let _none = state.replace(self.watchdog.grace);
+        }
     }
 }
 
@@ -108,8 +115,17 @@ impl Drop for Watched<'_> {
 fn spawn(grace: Duration) -> std::io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["worker", "watchdog", "--grace-seconds", &grace.as_secs().to_string()]).process_group(0);
-    command.env_remove("ENTENTE_API_KEY").stdin(Stdio::piped()).stdout(Stdio::null());
-    command.spawn()
+    command.env_remove("ENTENTE_API_KEY").stdout(Stdio::null());
+    piped(&mut command)
+}
+
+/// Starts a process with a pipe that never blocks this one: a watchdog that stands still must not stop the worker.
+fn piped(command: &mut Command) -> std::io::Result<Child> {
+    let process = command.stdin(Stdio::piped()).spawn()?;
+    if let Some(pipe) = &process.stdin {
+        ioctl_fionbio(pipe, true)?;
+    }
+    Ok(process)
 }
 
 /// Runs the watchdog until its input ends, and then ends the commands that are left.
@@ -135,7 +151,8 @@ pub(super) async fn run(grace: Duration) -> Done {
     }
     let left: Vec<Pid> = groups.into_iter().filter_map(Pid::from_raw).collect();
     if !left.is_empty() {
-        eprintln!("the worker is gone: ending its {} running command(s)", left.len());
+        // The reader of the worker's messages may be gone as well.
+        note(&format!("the worker is gone: ending its {} running command(s)", left.len()));
         end(&left, grace).await;
     }
     Ok(())
@@ -154,4 +171,20 @@ async fn end(groups: &[Pid], grace: Duration) {
         sleep(LOOK).await;
     }
     all(Signal::KILL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watchdog_that_reads_nothing_does_not_block_the_worker() {
+        let process = piped(Command::new("sleep").arg("60")).unwrap();
+        let mut state = State { process, groups: BTreeSet::new() };
+        // A pipe holds some thousands of lines; the next one is refused instead of waited for.
+        let refused = (0..1_000_000).find_map(|_| state.tell('+', 12_345).err());
+        assert_eq!(refused.map(|e| e.kind()), Some(std::io::ErrorKind::WouldBlock));
+        state.process.kill().unwrap();
+        state.process.wait().unwrap();
+    }
 }

@@ -98,8 +98,8 @@ impl Site<'_> {
                     return Ok((Some(intent.clone()), over, count));
                 }
             }
-            let last = page.last().and_then(|intent| intent["id"].as_str()).map(str::to_owned);
-            match last.filter(|_| page.len() == PAGE) {
+            // A page may be cut short because of its size: only an empty one is the last.
+            match page.last().and_then(|intent| intent["id"].as_str()).map(str::to_owned) {
                 Some(id) => before = Some(id),
                 None => return Ok((None, over, count)),
             }

@@ -1,9 +1,11 @@
 //! Applies a workflow in the form of the SDK: an intent for the workflow, and below it one for each phase, with its
 //! dependencies, limits, access, agent and retry policy. Phases are found again by `constraints.phase` among the
-//! parts of the workflow's intent. As for every workflow, nothing is removed, and a second run continues the first.
+//! parts of the workflow's intent that the same agent created. As for every workflow, nothing is removed, and a second
+//! run continues the first.
 
 use std::collections::BTreeMap;
 
+use entente_domain::clock::parse;
 use serde_json::{Map, Value, json};
 
 use super::apply::{Site, Stopped};
@@ -42,13 +44,16 @@ pub(super) async fn apply(api: &Api, form: &SdkForm, dry_run: bool, again: bool)
 type Ids<'a> = BTreeMap<&'a str, Option<String>>;
 
 impl Site<'_> {
-    /// Returns all parts of the workflow's intent; none while there is no intent.
+    /// Returns the parts of the workflow's intent that the caller created; none while there is no intent.
     async fn parts(&self) -> Result<Vec<Value>, Failure> {
         let Some(root) = &self.report.intent else { return Ok(Vec::new()) };
+        // Others may add parts with the mark of a phase; those are theirs.
+        let speaker = self.api.speaker().await?;
         let mut parts: Vec<Value> = Vec::new();
         loop {
             let before = parts.last().and_then(|part| part["id"].as_str()).map(str::to_owned);
-            let query = [("parent_id", root.clone()), ("limit", PAGE.to_string())];
+            let query =
+                [("parent_id", root.clone()), ("created_by", speaker.clone()), ("limit", PAGE.to_string())];
             let query = query.into_iter().chain(before.map(|id| ("before", id))).collect::<Vec<_>>();
             let mut page = self.api.get("/intents", &query).await?;
             let Value::Array(page) = page["intents"].take() else { return Ok(parts) };
@@ -132,19 +137,28 @@ impl Site<'_> {
         Ok(Told::new(outcome, found).detail(both(added, &stuck)))
     }
 
-    /// Applies the settings of a phase: limits and access first, so that they hold when its agent hears of it.
+    /// Applies the settings of a phase: limits and access first, so that they hold when its agent hears of it. Without
+    /// them it is not assigned.
     async fn settings(&mut self, phase: &Phase) {
+        let mut missing = None;
         if !phase.policy.is_empty() {
             let told = self.governance(&phase.policy).await;
+            missing = told.is_err().then_some("policy");
             self.report.note("policy", &phase.key, told);
         }
         if let Some(access) = &phase.access {
             let told = self.access(access).await;
+            missing = missing.or(told.is_err().then_some("access list"));
             self.report.note("access", &phase.key, told);
         }
         if let Some(retry) = &phase.retry {
             let told = self.retry_policy(&json!(retry)).await;
             self.report.note("retry policy", &phase.key, told);
+        }
+        if let Some(missing) = missing {
+            let told = Told::skipped(format!("needs the {missing} of the phase"));
+            self.report.note("assignment", &phase.assign, Ok(told));
+            return;
         }
         let assigned = match self.path("/agents") {
             Some(path) => self.api.get(&path, &[]).await,
@@ -184,10 +198,17 @@ impl Site<'_> {
         let Some(path) = self.path("/acl") else { return Ok(Told::new(Outcome::Created, &Value::Null)) };
         let found = self.api.get(&path, &[]).await?;
         let entries = found["entries"].as_array().cloned().unwrap_or_default();
-        let has = |agent: &str, level: &str| {
-            entries.iter().any(|entry| entry["principal_id"] == agent && entry["permission"] == level)
+        let has = |agent: &str, level: &str, expires: Option<&str>| {
+            entries.iter().any(|entry| {
+                entry["principal_id"] == agent
+                    && entry["permission"] == level
+                    && entry["expires_at"].as_str().and_then(parse) == expires.and_then(parse)
+            })
         };
-        let is_there = wanted.entries.iter().all(|(agent, (level, _))| has(agent, level.as_str()));
+        let is_there = wanted
+            .entries
+            .iter()
+            .all(|(agent, (level, expires))| has(agent, level.as_str(), expires.as_deref()));
         if is_there && found["default_policy"] == wanted.policy {
             return Ok(Told::new(Outcome::Unchanged, &found));
         }

@@ -167,7 +167,7 @@ async fn the_key_is_the_clients_or_the_environments() {
         let told = relay.of("session.error").await;
         assert_eq!(told["payload"]["code"], "UNAUTHENTICATED", "{told}");
         let (status, said) = relay.ended().await;
-        assert_eq!(status.code(), Some(1));
+        assert_eq!(status.code(), Some(7));
         assert!(said.contains("ENTENTE_API_KEY") && !said.contains(key), "{said}");
     }
     world.end().await;
@@ -279,7 +279,7 @@ async fn a_server_that_goes_away_ends_the_relay_with_a_status() {
     let job = relay.of("job.accepted").await;
     a.server.stop().await;
     let (status, said) = relay.ended().await;
-    assert_eq!(status.code(), Some(1));
+    assert_eq!(status.code(), Some(8));
     assert!(said.contains("restarts") && said.contains("resume"), "{said}");
     let mut again = Relay::start(b.address, "", &[]);
     let mut resume = hello(key, &FEATURES);
