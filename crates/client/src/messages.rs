@@ -7,7 +7,7 @@ use entente_domain::moments::text::plain;
 use serde_json::{Value, json};
 
 use super::Done;
-use super::failures::{Ended, Exit};
+use super::output::exit::{Ended, Exit};
 use super::output::print_json;
 use super::remote::{Remote, segment};
 

@@ -1,5 +1,6 @@
 //! Output of answers: as text for people, or as JSON.
 
+pub(super) mod exit;
 pub(super) mod people;
 
 use std::io::{self, Write};

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::path;
 use super::screen::Screen;
 use crate::Done;
-use crate::failures::{Ended, Exit};
+use crate::output::exit::{Ended, Exit};
 use crate::remote::{Api, Failure};
 use crate::tail::Frames;
 

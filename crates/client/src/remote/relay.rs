@@ -32,7 +32,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::{Failure as RequestFailure, api_key, client};
-use crate::failures::{Ended, Exit};
+use crate::output::exit::{Ended, Exit};
 use crate::{Done, Failure};
 
 /// Time limit for the connection: clients wait five seconds for their welcome (ARCP-W-2.6).
@@ -75,7 +75,7 @@ impl Broken {
         match self {
             Self::Url(_) => Exit::Usage,
             Self::Refused(_) => Exit::Refused,
-            Self::Late { .. } | Self::Stranger { .. } | Self::Restarts | Self::Lost(_) => Exit::Unavailable,
+            Self::Stranger { .. } | Self::Restarts | Self::Lost(_) => Exit::Unavailable,
         }
     }
 }
