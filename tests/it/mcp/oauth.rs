@@ -199,7 +199,7 @@ async fn errors_are_those_of_oauth() {
     token(&world, Some(("human.grace", "key-of-human.grace")), GRANT)
         .await
         .denied(400, "unauthorized_client");
-    let json =
+    let reply =
         world.anon().post("//oauth/token", json!({ "grant_type": "client_credentials" })).await.is(400);
     assert_eq!(reply["error"], "invalid_request");
     world.end().await;

@@ -163,8 +163,11 @@ async fn channel(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Result<Value, Pro
     let filter = MessageFilter { since: None, to: None, limit: MESSAGES };
     match messages::list(&ctx.openintent, caller, id, &filter).await {
         Ok(page) => {
-            let newest: Vec<MessageBody<'_>> =
-                page.messages.iter().map(|message| MessageBody::new(message, Dialect::Standard)).collect();
+            let newest: Vec<MessageBody<'_>> = page
+                .messages
+                .iter()
+                .map(|message| MessageBody::new(message, strict, Dialect::Standard))
+                .collect();
             body["messages"] = serde_json::to_value(newest).map_err(|e| Problem::internal(&e.to_string()))?;
         }
         Err(AppError::Refused(_)) => {}

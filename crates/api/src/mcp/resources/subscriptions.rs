@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use entente_bridges::Ctx;
+use entente_domain::log::event_types::EventTypes;
 use entente_http::error::Problem;
 use entente_http::presence::Presence;
 use entente_kernel::feed::Frame;
@@ -94,7 +95,7 @@ impl Subscriptions {
         let mut streams = Vec::with_capacity(uris.len());
         for uri in uris {
             let Some(subject) = subject(&uri) else { continue };
-            match Stream::open(&api.ctx, caller.clone(), subject, None).await {
+            match Stream::open(&api.ctx, caller.clone(), subject, EventTypes::all(), None).await {
                 Ok(stream) => streams.push((uri, stream)),
                 Err(AppError::Refused(_)) => {}
                 Err(failure) => return Err(failure.into()),
