@@ -184,7 +184,7 @@ async fn way(
         }
         None if pooling == Pooling::Session => findings.note("a pooler in session mode is in front of it")?,
         None if pooling != Pooling::Direct => {
-            findings.note("a pooler in transaction mode is in front of it")?
+            findings.note("a pooler in transaction mode is in front of it")?;
         }
         None => {}
     }

@@ -22,7 +22,7 @@ use crate::telemetry;
 /// with HTTP as well; its PostgreSQL takes seconds to start, and clients wait five seconds for their welcome.
 #[derive(Debug, Args)]
 pub struct ArcpStdio {
-    /// The URL of a running server to relay; ENTENTE_API_KEY is the key of a session.hello without a token
+    /// The URL of a running server to relay; `ENTENTE_API_KEY` is the key of a session.hello without a token
     #[arg(long, value_name = "URL", conflicts_with_all = ["bind", "data_dir", "seed"])]
     url: Option<String>,
     #[command(flatten)]

@@ -26,7 +26,7 @@ pub(super) struct Tail {
     remote: Remote,
     /// An intent's id, a channel's id or an agent's name [default: everything that the key may see]
     subject: Option<String>,
-    /// Only events with these names, separated by commas: agent_assigned,task.*,channel_message [default: all]
+    /// Only events with these names, separated by commas: `agent_assigned,task.*,channel_message` [default: all]
     #[arg(long, value_name = "NAMES")]
     event_types: Option<String>,
 }

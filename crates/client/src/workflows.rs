@@ -57,7 +57,7 @@ enum Verb {
 
 /// A workflow in one of the two forms.
 enum Workflow {
-    Rfc(Form),
+    Rfc(Box<Form>),
     Sdk(Box<SdkForm>),
 }
 

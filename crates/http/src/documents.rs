@@ -89,7 +89,7 @@ pub(crate) fn not_modified(mut response: ServiceResponse<BoxBody>) -> ServiceRes
 mod tests {
     use super::*;
 
-    fn headers(name: actix_web::http::header::HeaderName, values: &[&'static str]) -> HeaderMap {
+    fn headers(name: &actix_web::http::header::HeaderName, values: &[&'static str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         values
             .iter()

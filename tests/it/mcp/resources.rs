@@ -168,7 +168,7 @@ impl Listening {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_names_what_has_changed() {
-    let world = World::start().await;
+    let world = World::with(Setup::live()).await;
     let ada = world.agent("agent.ada").await;
     let (intent, channel) = talk(&ada, json!({})).await;
     let (other, _) = talk(&ada, json!({})).await;

@@ -107,11 +107,11 @@ async fn claim_job(call: Call) -> ToolResult {
         job.agent,
         rfc3339(job.claim_expires_at)
     );
-    Answer::new(summary, &json!({ "job": shown(job)? }))
+    Answer::new(summary, &json!({ "job": shown(&job)? }))
 }
 
 /// Returns a claimed job without its provisioned credentials, because a tool's result enters a model's context.
-fn shown(job: Claimed) -> Result<Value, Problem> {
+fn shown(job: &Claimed) -> Result<Value, Problem> {
     let read = |text: &str| -> Result<Value, AppError> { Ok(serde_json::from_str(text)?) };
     Ok(json!({
         "job_id": job.job_id, "claim_token": job.claim_token, "claim_expires_at": rfc3339(job.claim_expires_at),

@@ -1,4 +1,4 @@
-//! The tool for costs of work on an intent (RFC-0009). Costs of a job are reported with report_job.
+//! The tool for costs of work on an intent (RFC-0009). Costs of a job are reported with `report_job`.
 
 use entente_domain::amounts::Amount;
 use entente_domain::clock::rfc3339;

@@ -1,5 +1,5 @@
 //! Tools for agents that run a job (ARCP §8, §9): reporting, ending it, and checking its permissions. A job
-//! and its `claim_token` come from claim_job (`claims.rs`), or from the worker that claimed it (`entente worker`, or the
+//! and its `claim_token` come from `claim_job` (`claims.rs`), or from the worker that claimed it (`entente worker`, or the
 //! REST of workers).
 
 use entente_arcp::jobs;

@@ -84,12 +84,9 @@ impl State {
     fn replace(&mut self, grace: Duration) -> std::io::Result<()> {
         // One that only stands still must not find the end of its input later, and end commands that go on.
         let _gone = self.process.kill();
-        let mut before = std::mem::replace(&mut self.process, spawn(grace)?);
-        for group in self.groups.clone() {
-            self.tell('+', group)?;
-        }
-        let _ended = before.try_wait();
-        Ok(())
+        let next = spawn(grace)?;
+        let _ended = std::mem::replace(&mut self.process, next).try_wait();
+        self.groups.clone().into_iter().try_for_each(|group| self.tell('+', group))
     }
 }
 

@@ -217,7 +217,7 @@ proptest! {
             select(vec!["input", "lease_request", "lease_constraints", "max_runtime_sec", "parent_job_id", "idempotency_key"]),
             any_json(), 0..6),
     ) {
-        let mut body = serde_json::Map::from_iter(members.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        let mut body: serde_json::Map<_, _> = members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         body.insert("agent".to_owned(), json!("a"));
         if named {
             body.insert("delegate_id".to_owned(), json!("d"));
