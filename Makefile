@@ -5,7 +5,7 @@ SHELL := bash
 # Queries are checked against the schema recorded in .sqlx; `make sqlx` records it again.
 export SQLX_OFFLINE := true
 
-.PHONY: help setup run demo test test-one unit clients web lint sqlx schema bless deny bench fuzz soak clean
+.PHONY: help setup run demo test test-one unit clients web lint sqlx schema bless deny bench bench-smoke fuzz soak clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -68,6 +68,9 @@ deny: ## Check licences, advisories and sources of the dependencies; installs ca
 bench: setup ## Benchmark the domain rules alone, then run load tests beside PostgreSQL; the tables go to bench-results/
 	cargo bench -p entente-domain --bench law
 	cargo bench --bench load
+
+bench-smoke: setup ## Try each load test for a second, with an unoptimised server; no table is written
+	@scripts/test.py bench
 
 fuzz: ## Fuzz the parser of envelopes for a minute (cargo install cargo-fuzz)
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is not there: cargo install cargo-fuzz"; exit 1; }

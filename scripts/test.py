@@ -191,6 +191,26 @@ def program(run, path, package):
     return failures
 
 
+# The benchmark's line for a scene; see `benches/load/main.rs`.
+SCENE = re.compile(r"^scene (\S+) (ok|skipped|FAILED) <([\d.]+)s>(.*)$", re.M)
+
+
+def bench(run):
+    """Tries each scene of the load benchmark for about a second, with the unoptimised server."""
+    # As a test it has the tests' profile, where `cargo bench` would build a release; with the whole workspace it has
+    # the features that the steps before have compiled.
+    smoke = ["cargo", "test", "--quiet", "--workspace", "--bench", "load", "--", "--smoke"]
+    said, status = lines_of(smoke)
+    found, failures = SCENE.findall(said), []
+    for name, verdict, seconds, reason in found:
+        run.tests.append((float(seconds), f"bench {name}"))
+        if verdict == "FAILED":
+            failures.append(Failure(f"bench {name}", reason, [*smoke, name]))
+    if not found or (status != 0 and not failures):
+        raise subprocess.CalledProcessError(status, "bench")
+    return failures
+
+
 def cases(report):
     """Yields each test case of a JUnit report: its element, name, seconds, and a failure's text or None."""
     for case in xml.parse(report).iter("testcase"):
@@ -246,7 +266,7 @@ def page(run, file):
     return failures
 
 
-STEPS = {"lint": lint, "build": build, "rust": rust, "clients": clients, "web": web}
+STEPS = {"lint": lint, "build": build, "rust": rust, "bench": bench, "clients": clients, "web": web}
 
 
 def main():

@@ -10,8 +10,8 @@ use sqlx::Connection as _;
 
 use super::client::{Connection, request};
 use super::report::{Report, median};
+use super::scale::{rounds, scaled, spell};
 use super::stage::{KEY, Stage};
-use super::{ROUNDS, SPELL};
 
 /// Submitting clients, workers, and connections per worker that report results.
 const SUBMITTERS: usize = 32;
@@ -62,8 +62,8 @@ pub async fn cycles(stage: &Stage, report: &mut Report) {
     let mut connection = stage.connect().await;
     sqlx::raw_sql(TABLE).execute(&mut connection).await.unwrap();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        theirs.push(stage.pgbench_script(CYCLE, SUBMITTERS, SPELL));
+    for _ in 0..rounds() {
+        theirs.push(stage.pgbench_script(CYCLE, SUBMITTERS, spell()));
         ours.push(cycle(stage).await);
     }
     let open: i64 = sqlx::query_scalar("SELECT count(*) FROM job_clock WHERE ended_at IS NULL")
@@ -85,7 +85,7 @@ pub async fn cycles(stage: &Stage, report: &mut Report) {
     report.add("R4 full job cycle", format!("{:.2}", ours / theirs), "≥ 1.5", ours >= 1.5 * theirs, detail);
 }
 
-/// Submits, claims, heartbeats and completes during [`SPELL`]; returns the completed jobs per second.
+/// Submits, claims, heartbeats and completes during [`spell`]; returns the completed jobs per second.
 async fn cycle(stage: &Stage) -> f64 {
     let (address, done, over) =
         (stage.server.address, Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -97,7 +97,7 @@ async fn cycle(stage: &Stage) -> f64 {
         tasks.push(tokio::spawn(async move {
             let mut connection = Connection::open(address).await.unwrap();
             let bytes = request("POST", "/api/v1/jobs", KEY, "", r#"{"agent":"echo","input":{"x":1}}"#);
-            while began.elapsed() < SPELL {
+            while began.elapsed() < spell() {
                 // Limits the lead over the workers: the scene measures a cycle, not a queue.
                 if submitted.load(Ordering::Relaxed) > done.load(Ordering::Relaxed) + 2_000 {
                     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -167,7 +167,7 @@ pub async fn events(stage: &Stage, report: &mut Report) {
     register(stage).await;
     let id = worker(stage).await;
     let mut rates = Vec::new();
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds() {
         stage.post("/jobs", &json!({ "agent": "echo" })).await;
         let claimed = stage.post("/jobs/claim", &json!({ "worker_id": id, "max": 1 })).await;
         let job = &claimed["jobs"][0];
@@ -182,7 +182,7 @@ pub async fn events(stage: &Stage, report: &mut Report) {
                 tokio::spawn(async move {
                     let mut connection = Connection::open(address).await.unwrap();
                     let mut kept = 0;
-                    while began.elapsed() < SPELL {
+                    while began.elapsed() < spell() {
                         let (status, _) = connection.exchange(&bytes).await.unwrap();
                         assert_eq!(status, 200);
                         kept += 50;
@@ -210,12 +210,12 @@ pub async fn events(stage: &Stage, report: &mut Report) {
 pub async fn wake(stage: &Stage, report: &mut Report) {
     register(stage).await;
     let id = worker(stage).await;
-    let address = stage.server.address;
+    let (address, count) = (stage.server.address, scaled(500, 20));
     let (sender, mut woken) = tokio::sync::mpsc::unbounded_channel();
     let worker = tokio::spawn(async move {
         let mut connection = Connection::open(address).await.unwrap();
         let claim = json!({ "worker_id": id, "max": 1, "wait_sec": 5 }).to_string();
-        for _ in 0..500 {
+        for _ in 0..count {
             let claimed = ask(&mut connection, "/jobs/claim", &claim).await;
             let job = claimed["jobs"][0].clone();
             sender.send(Instant::now()).unwrap();
@@ -225,7 +225,7 @@ pub async fn wake(stage: &Stage, report: &mut Report) {
     });
     let mut connection = Connection::open(address).await.unwrap();
     let mut millis = Vec::new();
-    for _ in 0..500 {
+    for _ in 0..count {
         tokio::time::sleep(Duration::from_millis(5)).await;
         let begun = Instant::now();
         ask(&mut connection, "/jobs", r#"{"agent":"echo"}"#).await;
@@ -233,7 +233,7 @@ pub async fn wake(stage: &Stage, report: &mut Report) {
     }
     worker.await.unwrap();
     millis.sort_by(f64::total_cmp);
-    let (p50, p99) = (millis[250], millis[495]);
+    let (p50, p99) = (millis[count / 2], millis[count * 99 / 100]);
     let detail = format!("from the submission to the waiting worker's answer; p50 {p50:.1} ms");
     report.add("Claim wake-up", format!("p99 {p99:.1} ms"), "< 50 ms", p99 < 50.0, detail);
 }

@@ -1,7 +1,9 @@
 //! Load benchmark (`make bench`): Entente over HTTP beside PostgreSQL's pgbench, interleaved on one machine in
 //! one run, so that the figures are ratios independent of the machine. Prints a table and writes it to
 //! `bench-results/latest.md`. After every load it checks that each acknowledged message exists exactly once
-//! and in its sender's order.
+//! and in its sender's order. A scene that fails does not end the others: its rows are marked as failed, and the program
+//! ends with status 1. With `--smoke` (`make bench-smoke`) each scene runs for about a second to show that it works; that
+//! prints a line for each and writes no table.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on says where")]
 #![expect(clippy::disallowed_methods, reason = "a bench has no server whose tasks or chance it could use")]
@@ -14,76 +16,76 @@
 
 mod client;
 mod jobs;
+mod list;
+mod place;
 mod post;
 mod report;
+mod scale;
 mod scenes;
 mod sessions;
 mod stage;
 mod streams;
 
-use std::time::Duration;
+use std::process::ExitCode;
+use std::time::Instant;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use list::{Outcome, SCENES, Scene, apart};
 use report::Report;
 use stage::Stage;
 
-/// Duration of each load of a comparison, and the number of times that both sides take turns.
-const SPELL: Duration = Duration::from_secs(4);
-const ROUNDS: usize = 3;
-
-fn main() {
-    // `cargo bench` and `cargo test --benches` pass their own arguments; names of scenes select them.
-    let wanted: Vec<String> =
-        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(run(&wanted));
+fn main() -> ExitCode {
+    // `cargo bench` passes its own arguments as well; names of scenes select them.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let wanted: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    if let Some(unknown) = wanted.iter().find(|word| !SCENES.iter().any(|scene| scene.is_called(word))) {
+        let names: Vec<&str> = SCENES.iter().map(|scene| scene.name).collect();
+        eprintln!("there is no scene `{unknown}`; there are {}", names.join(", "));
+        return ExitCode::from(2);
+    }
+    if arguments.iter().any(|argument| argument == "--smoke") {
+        scale::make_small();
+    }
+    take_files();
+    let (mut report, mut stage, mut failed) = (Report::new(), None, 0);
+    for scene in SCENES {
+        if wanted.is_empty() || wanted.iter().any(|word| scene.is_called(word)) {
+            failed += usize::from(!run(scene, &mut stage, &mut report));
+        }
+    }
+    if let Some(stage) = stage
+        && let Err(reason) = apart(scale::limit(), stage.strike())
+    {
+        eprintln!("the server or PostgreSQL did not stop in order: {reason}");
+        failed += 1;
+    }
+    if !scale::is_small() {
+        report.finish();
+    }
+    if failed > 0 {
+        eprintln!("{failed} failed; the panics above say where");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
-async fn run(wanted: &[String]) {
-    let picked = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
-    let mut report = Report::new();
-    if picked("start") {
-        scenes::start(&mut report).await;
-    }
-    let mut stage = Stage::set().await;
-    if picked("r1") || picked("r5") {
-        let most = scenes::against_pgbench(&stage, &mut report).await;
-        scenes::latency(&stage, &mut report, most).await;
-    }
-    if picked("r3") {
-        scenes::spread(&stage, &mut report).await;
-    }
-    if picked("r4") {
-        jobs::cycles(&stage, &mut report).await;
-        jobs::events(&stage, &mut report).await;
-        jobs::wake(&stage, &mut report).await;
-    }
-    if picked("sessions") {
-        sessions::submit(&stage, &mut report).await;
-    }
-    if picked("post") {
-        post::signed(&stage, &mut report).await;
-        post::fan_out(&stage, &mut report).await;
-    }
-    if picked("r6") {
-        scenes::features(&stage, &mut report).await;
-    }
-    if picked("r7") {
-        streams::subscribers(&stage, &mut report).await;
-    }
-    if picked("since") {
-        scenes::since(&stage, &mut report).await;
-    }
-    if picked("nodes") {
-        streams::two_servers(&stage, &mut report).await;
-    }
-    if picked("r10") {
-        stage.restart().await;
-        streams::idle(&stage, &mut report).await;
-    }
-    if picked("sessions") {
-        stage.restart().await;
-        sessions::idle(&stage, &mut report).await;
-    }
-    stage.strike().await;
-    report.finish();
+/// Runs a scene and prints its outcome, which `scripts/test.py` reads; returns whether it did not fail.
+fn run(scene: &Scene, stage: &mut Option<Stage>, report: &mut Report) -> bool {
+    let begun = Instant::now();
+    let outcome = scene.run(stage, report);
+    let (verdict, reason) = match &outcome {
+        Outcome::Done => ("ok", String::new()),
+        Outcome::Skipped(reason) => ("skipped", format!(": {reason}")),
+        Outcome::Failed(reason) => ("FAILED", format!(": {reason}")),
+    };
+    println!("scene {} {verdict} <{:.1}s>{reason}", scene.name, begun.elapsed().as_secs_f64());
+    !matches!(outcome, Outcome::Failed(_))
+}
+
+/// Raises the limit of open files to its maximum: R10 has five thousand connections.
+fn take_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _kept = setrlimit(Resource::Nofile, limit);
 }

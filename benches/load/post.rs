@@ -12,18 +12,24 @@ use serde_json::{Map, Value, json};
 
 use super::client::{Load, closed, request};
 use super::report::{Report, median};
+use super::scale::{rounds, scaled, spell};
 use super::scenes::{channels, send};
 use super::stage::{KEY, LISTENER_KEYS, Stage};
-use super::{ROUNDS, SPELL};
 
-/// Envelopes signed before each load, so that the clients' signing is not measured.
-const SIGNED: usize = 60_000;
+/// Returns the envelopes signed before each load, so that the clients' signing is not measured.
+fn signed_ahead() -> usize {
+    scaled(60_000, 3_000)
+}
 
-/// Mailboxes that receive them.
-const MAILBOXES: usize = 100;
+/// Returns the mailboxes that receive them.
+fn mailboxes() -> usize {
+    scaled(100, 10)
+}
 
-/// Subscribers of the channel.
-const LISTENERS: usize = 1_000;
+/// Returns the subscribers of the channel.
+fn listeners() -> usize {
+    scaled(1_000, 20)
+}
 
 fn key() -> SigningKey {
     SigningKey::Ed25519(Box::new(Signer::from_seed(&[7; 32])))
@@ -49,38 +55,40 @@ pub async fn signed(stage: &Stage, report: &mut Report) {
     let ask =
         json!({ "entity": "agent.bench", "kid": "bench", "algorithm": "ed25519", "public_key": public });
     stage.post("/aee/keys", &ask).await;
-    for mailbox in 0..MAILBOXES {
+    let mailboxes = mailboxes();
+    for mailbox in 0..mailboxes {
         stage.put(&format!("/aee/mailboxes/agent.box-{mailbox}"), &json!({})).await;
     }
-    let plain = channels(stage, MAILBOXES, false).await;
+    let plain = channels(stage, mailboxes, false).await;
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
+    for round in 0..rounds() {
         theirs.push(send(stage, &plain, 32, false).await.rate());
         ours.push(accept(stage, round).await.rate());
     }
     let (theirs, ours) = (median(theirs), median(ours));
     let detail = format!(
-        "{ours:.0} signed envelopes/s of 1 KB to {MAILBOXES} mailboxes, {theirs:.0} plain messages/s, 32 clients"
+        "{ours:.0} signed envelopes/s of 1 KB to {mailboxes} mailboxes, {theirs:.0} plain messages/s, 32 clients"
     );
     report.add("Signed envelopes", format!("{:.2}", ours / theirs), "≥ 0.5", ours >= 0.5 * theirs, detail);
 }
 
 async fn accept(stage: &Stage, round: usize) -> Load {
     let (run, key) = (std::process::id(), key());
-    let requests: Vec<Vec<u8>> = (0..SIGNED)
+    let (ahead, mailboxes) = (signed_ahead(), mailboxes());
+    let requests: Vec<Vec<u8>> = (0..ahead)
         .map(|n| {
             let id = format!("bench-{run}-{round}-{n}");
-            let mut members = envelope(&id, "event", &format!("agent.box-{}", n % MAILBOXES));
+            let mut members = envelope(&id, "event", &format!("agent.box-{}", n % mailboxes));
             sign(&mut members, "bench", &key).unwrap();
             let body = serde_json::to_string(&members).unwrap();
             request("POST", "/api/v1/aee/envelopes", KEY, "content-type: application/json\r\n", &body)
         })
         .collect();
     let (requests, next) = (Arc::new(requests), Arc::new(AtomicUsize::new(0)));
-    let load = closed(stage.server.address, 32, SPELL, move |_client, _n| {
+    let load = closed(stage.server.address, 32, spell(), move |_client, _n| {
         let index = next.fetch_add(1, Ordering::Relaxed);
-        assert!(index < SIGNED, "more than {SIGNED} envelopes in one load: sign more");
-        (index % MAILBOXES, requests[index].clone())
+        assert!(index < ahead, "more than {ahead} envelopes in one load: sign more");
+        (index % mailboxes, requests[index].clone())
     })
     .await;
     assert_eq!(load.failures, 0, "envelopes were refused");
@@ -89,22 +97,24 @@ async fn accept(stage: &Stage, round: usize) -> Load {
 
 /// One event to a channel with a thousand listeners: time from its submission until it is in every mailbox.
 pub async fn fan_out(stage: &Stage, report: &mut Report) {
-    for listener in 0..LISTENERS {
+    let (listeners, events) = (listeners(), scaled(50, 5));
+    for listener in 0..listeners {
         let key = LISTENER_KEYS[listener % LISTENER_KEYS.len()];
         let path = format!("/aee/buses/bus.bench/subscriptions/agent.listener-{listener}");
         stage.put_as(key, &path, &json!({})).await;
     }
     let mut millis = Vec::new();
-    for n in 0..50 {
+    for n in 0..events {
         let event =
             Value::Object(envelope(&format!("bench-bus-{}-{n}", std::process::id()), "event", "bus.bench"));
         let begun = Instant::now();
         let receipt = stage.post("/aee/envelopes", &event).await;
         millis.push(begun.elapsed().as_secs_f64() * 1e3);
-        assert_eq!(receipt["delivered"], LISTENERS);
+        assert_eq!(receipt["delivered"], listeners);
     }
     millis.sort_by(f64::total_cmp);
-    let (p50, p99) = (millis[25], millis[49]);
-    let detail = format!("one event into {LISTENERS} mailboxes, committed; the slowest of 50 {p99:.1} ms");
+    let (p50, p99) = (millis[events / 2], millis[events - 1]);
+    let detail =
+        format!("one event into {listeners} mailboxes, committed; the slowest of {events} {p99:.1} ms");
     report.add("Bus of 1,000", format!("p50 {p50:.1} ms"), "< 50 ms", p50 < 50.0, detail);
 }

@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// A figure, its target, and how it was measured.
+use super::scale;
+
+/// A row: a figure, its target, and how it was measured; or the reason for its absence.
 struct Line {
     name: &'static str,
     figure: String,
     aim: &'static str,
-    met: bool,
     detail: String,
 }
 
@@ -19,23 +20,41 @@ pub struct Report(Vec<Line>);
 impl Report {
     /// Creates an empty report.
     pub fn new() -> Self {
-        println!("Entente's load bench on {}\n", machine());
+        if !scale::is_small() {
+            println!("Entente's load bench on {}\n", machine());
+        }
         Self(Vec::new())
     }
 
-    /// Adds a figure, and prints it at once.
+    /// Adds a figure, and prints it at once, except those of small numbers.
     pub fn add(&mut self, name: &'static str, figure: String, aim: &'static str, met: bool, detail: String) {
-        println!("{} {name}: {figure} (aim {aim})\n     {detail}\n", if met { "met " } else { "MISS" });
-        self.0.push(Line { name, figure, aim, met, detail });
+        if !scale::is_small() {
+            println!("{} {name}: {figure} (aim {aim})\n     {detail}\n", if met { "met " } else { "MISS" });
+        }
+        let figure = format!("**{figure}** ({})", if met { "met" } else { "missed" });
+        self.0.push(Line { name, figure, aim, detail });
+    }
+
+    /// Returns those of the rows that have not been added.
+    pub fn missing(&self, rows: &[&'static str]) -> Vec<&'static str> {
+        rows.iter().copied().filter(|row| self.0.iter().all(|line| line.name != *row)).collect()
+    }
+
+    /// Adds those of the rows that have not been added, with a mark in place of the figure and the aim.
+    pub fn mark(&mut self, rows: &[&'static str], mark: &str, reason: &str) {
+        for name in self.missing(rows) {
+            // A bar would begin another cell.
+            let detail = reason.replace('|', "/");
+            self.0.push(Line { name, figure: format!("**{mark}**"), aim: "", detail });
+        }
     }
 
     /// Writes the report's file.
     pub fn finish(self) {
         let mut text =
             format!("Machine: {}\n\n| Figure | Measured | Aim | |\n|---|---|---|---|\n", machine());
-        for Line { name, figure, aim, met, detail } in &self.0 {
-            let mark = if *met { "met" } else { "missed" };
-            writeln!(text, "| {name} | **{figure}** ({mark}) | {aim} | {detail} |").unwrap();
+        for Line { name, figure, aim, detail } in &self.0 {
+            writeln!(text, "| {name} | {figure} | {aim} | {detail} |").unwrap();
         }
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench-results");
         fs::create_dir_all(&dir).unwrap();

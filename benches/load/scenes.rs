@@ -5,15 +5,16 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::client::{Connection, Load, closed, paced, request};
+use super::place::Place;
 use super::report::{Report, median};
+use super::scale::{rounds, scaled, spell};
 use super::stage::{KEY, Process, Stage, fdatasync};
-use super::{ROUNDS, SPELL};
 
 /// Sends to `channels` from `clients` concurrently, optionally with idempotency keys, and checks the result.
 pub async fn send(stage: &Stage, channels: &[String], clients: usize, idempotent: bool) -> Load {
     let (to, count) = (channels.to_vec(), channels.len());
     let run: u32 = rand();
-    let load = closed(stage.server.address, clients, SPELL, move |client, n| {
+    let load = closed(stage.server.address, clients, spell(), move |client, n| {
         let channel = (client * 7_919 + n * 31) % count;
         let extra =
             if idempotent { format!("idempotency-key: {run}-{client}-{n}\r\n") } else { String::new() };
@@ -37,22 +38,28 @@ pub async fn channels(stage: &Stage, count: usize, audit: bool) -> Vec<String> {
     stage.talks(count, &options).await.into_iter().map(|(_, channel)| channel).collect()
 }
 
+/// R1 and, at a pace that it finds, R5.
+pub async fn sends(stage: &Stage, report: &mut Report) {
+    let most = against_pgbench(stage, report).await;
+    latency(stage, report, most).await;
+}
+
 /// R1: durable sends over HTTP beside pgbench's single-row inserts, at 32 and 64 clients: all on one channel,
 /// and spread over 100 intents.
 ///
 /// Returns the sends per second at 32 clients, spread.
-pub async fn against_pgbench(stage: &Stage, report: &mut Report) -> f64 {
-    let (hot, many) = (channels(stage, 1, false).await, channels(stage, 100, false).await);
+async fn against_pgbench(stage: &Stage, report: &mut Report) -> f64 {
+    let (hot, many) = (channels(stage, 1, false).await, channels(stage, scaled(100, 10), false).await);
     let mut paced_by = 0.0;
     for (names, clients) in [
         (["R1 at 32 clients, one channel", "R1 at 32 clients, 100 intents"], 32),
         (["R1 at 64 clients, one channel", "R1 at 64 clients, 100 intents"], 64),
     ] {
         let (mut one, mut spread, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            theirs.push(stage.pgbench(clients, SPELL));
+        for _ in 0..rounds() {
+            theirs.push(stage.pgbench(clients, spell()));
             one.push(send(stage, &hot, clients, false).await.rate());
-            theirs.push(stage.pgbench(clients, SPELL));
+            theirs.push(stage.pgbench(clients, spell()));
             spread.push(send(stage, &many, clients, false).await.rate());
         }
         let (one, spread, theirs) = (median(one), median(spread), median(theirs));
@@ -69,9 +76,9 @@ pub async fn against_pgbench(stage: &Stage, report: &mut Report) -> f64 {
 
 /// R3: all clients on one channel beside all clients spread over 1,000 channels.
 pub async fn spread(stage: &Stage, report: &mut Report) {
-    let (hot, many) = (channels(stage, 1, false).await, channels(stage, 1_000, false).await);
+    let (hot, many) = (channels(stage, 1, false).await, channels(stage, scaled(1_000, 20), false).await);
     let (mut one, mut all) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds() {
         one.push(send(stage, &hot, 32, false).await.rate());
         all.push(send(stage, &many, 32, false).await.rate());
     }
@@ -84,19 +91,19 @@ pub async fn spread(stage: &Stage, report: &mut Report) {
 /// R5: the 99th percentile at 60 % of the highest rate, in fdatasyncs.
 ///
 /// Paced, so that delayed requests do not hide a stall.
-pub async fn latency(stage: &Stage, report: &mut Report, most: f64) {
-    let to = channels(stage, 100, false).await;
+async fn latency(stage: &Stage, report: &mut Report, most: f64) {
+    let to = channels(stage, scaled(100, 10), false).await;
     let names = to.clone();
     let pace = 0.6 * most;
     // As in a database that has run for a while, log segments are reused instead of created.
     stage.checkpoint().await;
-    let mut load = paced(stage.server.address, 32, SPELL * 2, pace, move |client, n| {
+    let mut load = paced(stage.server.address, 32, spell() * 2, pace, move |client, n| {
         let channel = (client * 7_919 + n * 31) % names.len();
         (channel, Stage::message(&names[channel], client, ""))
     })
     .await;
     stage.check(&load, &to).await;
-    let sync = fdatasync(&stage.dir) * 1e6;
+    let sync = fdatasync(&stage.place.dir) * 1e6;
     let (p50, p99) = (load.quantile(0.5), load.quantile(0.99));
     let detail = format!(
         "p50 {:.2} ms, p99 {:.2} ms at {:.0} sends/s (asked for {pace:.0}); an fdatasync takes {sync:.0} µs",
@@ -117,9 +124,10 @@ pub async fn latency(stage: &Stage, report: &mut Report, most: f64) {
 ///
 /// Authentication, access checks and metrics cannot be switched off and are part of both.
 pub async fn features(stage: &Stage, report: &mut Report) {
-    let (plain, audited) = (channels(stage, 100, false).await, channels(stage, 100, true).await);
+    let count = scaled(100, 10);
+    let (plain, audited) = (channels(stage, count, false).await, channels(stage, count, true).await);
     let (mut off, mut on) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds() {
         off.push(send(stage, &plain, 32, false).await.rate());
         on.push(send(stage, &audited, 32, true).await.rate());
     }
@@ -136,7 +144,7 @@ pub async fn since(stage: &Stage, report: &mut Report) {
     let item = json!({ "sender": "agent-0", "payload": { "text": "x".repeat(270) } });
     let batch = json!({ "messages": vec![item.clone(); 100] });
     let mut last = String::new();
-    for _ in 0..1_000 {
+    for _ in 0..scaled(1_000, 5) {
         let sent = stage.post(&format!("{path}/batch"), &batch).await;
         sent["results"][99]["message"]["id"].as_str().unwrap().clone_into(&mut last);
     }
@@ -145,8 +153,8 @@ pub async fn since(stage: &Stage, report: &mut Report) {
     }
     let mut connection = Connection::open(stage.server.address).await.unwrap();
     let ask = request("GET", &format!("/api/v1{path}?since={last}"), KEY, "", "");
-    let mut micros = Vec::new();
-    for _ in 0..2_000 {
+    let (reads, mut micros) = (scaled(2_000, 50), Vec::new());
+    for _ in 0..reads {
         let begun = Instant::now();
         let (status, body) = connection.exchange(&ask).await.unwrap();
         micros.push(begun.elapsed().as_secs_f64() * 1e6);
@@ -158,7 +166,7 @@ pub async fn since(stage: &Stage, report: &mut Report) {
         );
     }
     micros.sort_by(f64::total_cmp);
-    let (p50, p99) = (micros[1_000], micros[1_980]);
+    let (p50, p99) = (micros[reads / 2], micros[reads * 99 / 100]);
     let detail = format!("10 new of 100,000 messages, one client; p99 {:.2} ms", p99 / 1e3);
     report.add("GET …/messages?since=", format!("p50 {:.2} ms", p50 / 1e3), "< 1 ms", p50 < 1_000.0, detail);
 }
@@ -166,13 +174,12 @@ pub async fn since(stage: &Stage, report: &mut Report) {
 /// Time from the start of the program until `/readyz` answers 200: on a new data directory, and on an
 /// existing one.
 pub async fn start(report: &mut Report) {
-    let dir = std::env::temp_dir().join(format!("entente-bench-start-{}", std::process::id()));
-    let first = start_once(&dir).await;
+    let place = Place::new();
+    let first = start_once(&place.dir).await;
     let mut again = Vec::new();
-    for _ in 0..ROUNDS {
-        again.push(start_once(&dir).await);
+    for _ in 0..rounds() {
+        again.push(start_once(&place.dir).await);
     }
-    std::fs::remove_dir_all(&dir).unwrap();
     let again = median(again);
     let detail = "PostgreSQL's start, migrations and the server's, until /readyz is 200".to_owned();
     report.add("Start, new directory", format!("{first:.2} s"), "< 5 s", first < 5.0, detail.clone());

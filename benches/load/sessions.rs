@@ -12,6 +12,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_conf
 
 use super::jobs::register;
 use super::report::Report;
+use super::scale::scaled;
 use super::stage::{KEY, Stage};
 
 /// Measured idle sessions, and sessions opened before them so that shared memory is already allocated.
@@ -68,8 +69,9 @@ pub async fn submit(stage: &Stage, report: &mut Report) {
     register(stage).await;
     let mut session = Session::open(stage.server.address).await;
     let ask = json!({ "agent": "echo", "input": { "x": 1 } });
-    let mut millis = Vec::with_capacity(SUBMITS);
-    for n in 0..SUBMITS {
+    let submits = scaled(SUBMITS, 50);
+    let mut millis = Vec::with_capacity(submits);
+    for n in 0..submits {
         let id = format!("submit-{n}");
         let begun = Instant::now();
         session.say(&id, "job.submit", &ask).await;
@@ -78,24 +80,25 @@ pub async fn submit(stage: &Stage, report: &mut Report) {
         assert_eq!(told["payload"]["request_id"], id.as_str());
     }
     millis.sort_by(f64::total_cmp);
-    let (p50, p99) = (millis[SUBMITS / 2], millis[SUBMITS * 99 / 100]);
+    let (p50, p99) = (millis[submits / 2], millis[submits * 99 / 100]);
     let detail = format!("from `job.submit` to `job.accepted`, one session, one at a time; p99 {p99:.1} ms");
     report.add("Submit over WebSocket", format!("p50 {p50:.2} ms"), "< 2 ms", p50 < 2.0, detail);
 }
 
 /// Memory of an open, idle session.
 pub async fn idle(stage: &Stage, report: &mut Report) {
-    let mut held = Vec::with_capacity(FIRST + IDLE);
-    for _ in 0..FIRST {
+    let (first, idle) = (scaled(FIRST, 10), scaled(IDLE, 50));
+    let mut held = Vec::with_capacity(first + idle);
+    for _ in 0..first {
         held.push(Session::open(stage.server.address).await);
     }
     let before = stage.server.memory();
-    for _ in 0..IDLE {
+    for _ in 0..idle {
         held.push(Session::open(stage.server.address).await);
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let each = stage.server.memory().saturating_sub(before) as f64 / IDLE as f64;
-    let detail = format!("{each:.0} bytes of resident memory each, of {IDLE} that are open and do nothing");
+    let each = stage.server.memory().saturating_sub(before) as f64 / idle as f64;
+    let detail = format!("{each:.0} bytes of resident memory each, of {idle} that are open and do nothing");
     let figure = format!("{:.1} KB", each / 1024.0);
     report.add("Idle session", figure, "≤ 32 KB", each <= 32.0 * 1024.0, detail);
 }

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use entente_domain::ids::MessageId;
@@ -14,6 +15,8 @@ use serde_json::{Value, json};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
 use super::client::{Connection, Load, request};
+use super::place::{self, Place};
+use super::scale::scaled;
 
 /// Literal API key of the benchmark.
 pub const KEY: &str = "bench-key";
@@ -24,7 +27,12 @@ pub const LISTENER_KEYS: [&str; 4] = ["listener-key-0", "listener-key-1", "liste
 /// Bytes of a message's text.
 const PAYLOAD: usize = 270;
 
-/// A server process.
+/// Time limit for a server's start.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// Time limit for a server's stop: twice the time that it gives its clients (`ENTENTE_DRAIN_SECONDS`).
+const STOP_LIMIT: Duration = Duration::from_secs(40);
+
+/// A server process. When it is dropped, it is stopped, and killed if it does not stop.
 pub struct Process {
     child: Child,
     pub address: SocketAddr,
@@ -34,6 +42,8 @@ impl Process {
     /// Starts a server on a free port; with a private PostgreSQL when `database` is `None`.
     pub fn start(dir: &Path, database: Option<&str>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
+        // Neither the developer's database nor the `.env` beside the sources applies.
+        command.current_dir(dir).env_remove("DATABASE_URL");
         command.args([
             "dev",
             "--bind",
@@ -51,21 +61,42 @@ impl Process {
         if let Some(url) = database {
             command.env("DATABASE_URL", url);
         }
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut urls = lines.map(|line| line.unwrap());
-        let url =
-            urls.find_map(|line| line.trim().strip_prefix("export ENTENTE_URL=http://").map(str::to_owned));
-        let address = url.expect("the server says where it listens").parse().unwrap();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut process = Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        place::record(dir, process.child.id());
+        let (found, url) = mpsc::channel();
         // Keeps reading, so that the server never blocks on a full pipe.
-        std::thread::spawn(move || urls.for_each(drop));
-        Self { child, address }
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if let Some(url) = line.trim().strip_prefix("export ENTENTE_URL=http://") {
+                    let _unasked = found.send(url.to_owned());
+                }
+            }
+        });
+        let url = url.recv_timeout(START_LIMIT).expect("the server says where it listens");
+        process.address = url.parse().unwrap();
+        process
     }
 
     /// Stops the server in order.
     pub fn stop(mut self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        self.child.wait().unwrap();
+        assert!(self.terminate(), "the server goes on {STOP_LIMIT:?} after SIGTERM");
+    }
+
+    /// Sends SIGTERM, and returns whether the process ends in time; also if it had ended before.
+    fn terminate(&mut self) -> bool {
+        let begun = Instant::now();
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            let _gone = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
+        while self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            if begun.elapsed() > STOP_LIMIT {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        true
     }
 
     /// Returns the resident memory in bytes.
@@ -86,21 +117,30 @@ impl Process {
     }
 }
 
-/// The environment: PostgreSQL and the server.
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.terminate() {
+            let _gone = self.child.kill();
+            let _ended = self.child.wait();
+        }
+    }
+}
+
+/// The environment: PostgreSQL and the server. When it is dropped, both are stopped, in the order of the fields.
 pub struct Stage {
-    private: Private,
     pub server: Process,
-    pub dir: PathBuf,
+    private: Private,
     binaries: PathBuf,
+    pub place: Place,
 }
 
 impl Stage {
     /// Sets up PostgreSQL with its usual, durable settings, and the server on it.
     pub async fn set() -> Self {
-        let dir = std::env::temp_dir().join(format!("entente-bench-{}", std::process::id()));
-        let private = Private::start(&dir, None, &[]).await.unwrap();
-        let server = Process::start(&dir, Some(&private.url()));
-        let stage = Self { private, server, dir, binaries: Binaries::find(None).unwrap().dir };
+        let place = Place::new();
+        let private = Private::start(&place.dir, None, &[]).await.unwrap_or_else(|e| panic!("{e}"));
+        let server = Process::start(&place.dir, Some(&private.url()));
+        let stage = Self { server, private, binaries: Binaries::find(None).unwrap().dir, place };
         let mut connection = stage.connect().await;
         sqlx::raw_sql("CREATE TABLE bench_rows (id bigserial PRIMARY KEY, payload text NOT NULL)")
             .execute(&mut connection)
@@ -112,7 +152,7 @@ impl Stage {
 
     /// Starts another server on the same PostgreSQL.
     pub fn second_server(&self) -> Process {
-        Process::start(&self.dir, Some(&self.private.url()))
+        Process::start(&self.place.dir, Some(&self.private.url()))
     }
 
     /// Replaces the server by a fresh process.
@@ -122,11 +162,10 @@ impl Stage {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 
-    /// Stops everything, and removes the files.
+    /// Stops everything in order, and removes the files.
     pub async fn strike(self) {
         self.server.stop();
         self.private.stop().await.unwrap();
-        std::fs::remove_dir_all(&self.dir).unwrap();
     }
 
     /// Opens a direct connection to PostgreSQL.
@@ -151,7 +190,7 @@ impl Stage {
     /// Returns the runs of a script per second, by pgbench over the Unix socket, with prepared statements and
     /// one transaction per statement.
     pub fn pgbench_script(&self, text: &str, clients: usize, time: Duration) -> f64 {
-        let script = self.dir.join("script.sql");
+        let script = self.place.dir.join("script.sql");
         std::fs::write(&script, text).unwrap();
         let url = self.private.url();
         let output = Command::new(self.binaries.join("pgbench"))
@@ -164,7 +203,7 @@ impl Stage {
                 "-c",
                 &clients.to_string(),
                 "-T",
-                &time.as_secs().to_string(),
+                &time.as_secs().max(1).to_string(),
                 "-f",
             ])
             .arg(&script)
@@ -248,7 +287,7 @@ pub fn fdatasync(dir: &Path) -> f64 {
     let path = dir.join("fdatasync");
     let mut file = std::fs::File::create(&path).unwrap();
     let mut times = Vec::new();
-    for _ in 0..400 {
+    for _ in 0..scaled(400, 20) {
         file.write_all(&[7; 8192]).unwrap();
         let begun = Instant::now();
         file.sync_data().unwrap();

@@ -13,11 +13,12 @@ use tokio::task::JoinHandle;
 
 use super::client::closed;
 use super::report::{Report, median};
+use super::scale::{rounds, scaled, spell};
 use super::stage::{KEY, Stage};
-use super::{ROUNDS, SPELL};
 
-/// Idle connections of R10.
+/// Idle connections of R10, and connections opened before them.
 const IDLE: usize = 5_000;
+const FIRST: usize = 100;
 
 async fn subscribe(address: SocketAddr, intent: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -68,12 +69,12 @@ impl Audience {
 
 /// R7: sends per second with 1,000 subscribers spread over 100 intents, beside sends without subscribers.
 pub async fn subscribers(stage: &Stage, report: &mut Report) {
-    let talks = stage.talks(100, &json!({ "max_messages": 1_000_000 })).await;
+    let talks = stage.talks(scaled(100, 10), &json!({ "max_messages": 1_000_000 })).await;
     let (intents, channels): (Vec<String>, Vec<String>) = talks.into_iter().unzip();
     let address = stage.server.address;
     let send = async || {
         let to = channels.clone();
-        let load = closed(address, 32, SPELL, move |client, n| {
+        let load = closed(address, 32, spell(), move |client, n| {
             let channel = (client * 7_919 + n * 31) % to.len();
             (channel, Stage::message(&to[channel], client, ""))
         })
@@ -83,9 +84,9 @@ pub async fn subscribers(stage: &Stage, report: &mut Report) {
     };
     let (mut without, mut with) = (Vec::new(), Vec::new());
     let (mut delivered, mut processor) = (0, 0.0);
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds() {
         without.push(send().await);
-        let audience = Audience::gather(address, &intents, 1_000).await;
+        let audience = Audience::gather(address, &intents, scaled(1_000, 50)).await;
         let before = stage.server.processor();
         with.push(send().await);
         processor += stage.server.processor() - before;
@@ -104,19 +105,20 @@ pub async fn subscribers(stage: &Stage, report: &mut Report) {
 
 /// R10: memory of an idle stream.
 pub async fn idle(stage: &Stage, report: &mut Report) {
-    let talks = stage.talks(100, &json!({})).await;
+    let (first, idle) = (scaled(FIRST, 10), scaled(IDLE, 50));
+    let talks = stage.talks(scaled(100, 10), &json!({})).await;
     // The first streams make the server allocate shared memory.
     let mut held = Vec::new();
-    for index in 0..100 {
+    for index in 0..first {
         held.push(subscribe(stage.server.address, &talks[index % talks.len()].0).await);
     }
     let before = stage.server.memory();
-    for index in 0..IDLE {
+    for index in 0..idle {
         held.push(subscribe(stage.server.address, &talks[index % talks.len()].0).await);
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let each = stage.server.memory().saturating_sub(before) as f64 / IDLE as f64 / 1024.0;
-    let detail = format!("resident memory that {IDLE} idle streams on 100 intents add");
+    let each = stage.server.memory().saturating_sub(before) as f64 / idle as f64 / 1024.0;
+    let detail = format!("resident memory that {idle} idle streams on 100 intents add");
     report.add("R10 idle stream", format!("{each:.1} KB"), "≤ 12 KB", each <= 12.0, detail);
 }
 
@@ -128,8 +130,8 @@ pub async fn two_servers(stage: &Stage, report: &mut Report) {
     // The servers detect each other within the interval of their presence signal.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut sender = super::client::Connection::open(stage.server.address).await.unwrap();
-    let mut micros = Vec::new();
-    for n in 0..300 {
+    let (count, mut micros) = (scaled(300, 20), Vec::new());
+    for n in 0..count {
         let body = json!({ "sender": "agent-0", "payload": { "mark": format!("mark-{n}-") } });
         let path = format!("/api/v1/channels/{channel}/messages");
         let bytes = super::client::request("POST", &path, KEY, "", &body.to_string());
@@ -146,7 +148,7 @@ pub async fn two_servers(stage: &Stage, report: &mut Report) {
     }
     other.stop();
     micros.sort_by(f64::total_cmp);
-    let p99 = micros[296] / 1e3;
+    let p99 = micros[count * 99 / 100 - 1] / 1e3;
     let detail = format!(
         "from the request on one server to the frame on the other; p50 {:.1} ms",
         median(micros) / 1e3
