@@ -27,11 +27,19 @@ impl Report {
     }
 
     /// Adds a figure, and prints it at once, except those of small numbers.
-    pub fn add(&mut self, name: &'static str, figure: String, aim: &'static str, met: bool, detail: String) {
+    pub fn add(
+        &mut self,
+        name: &'static str,
+        mut figure: String,
+        aim: &'static str,
+        met: bool,
+        detail: String,
+    ) {
         if !scale::is_small() {
             println!("{} {name}: {figure} (aim {aim})\n     {detail}\n", if met { "met " } else { "MISS" });
         }
-        let figure = format!("**{figure}** ({})", if met { "met" } else { "missed" });
+        figure.insert_str(0, "**");
+        figure.push_str(if met { "** (met)" } else { "** (missed)" });
         self.0.push(Line { name, figure, aim, detail });
     }
 

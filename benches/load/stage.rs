@@ -28,7 +28,7 @@ pub const LISTENER_KEYS: [&str; 4] = ["listener-key-0", "listener-key-1", "liste
 const PAYLOAD: usize = 270;
 
 /// Time limit for a server's start.
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_mins(1);
 /// Time limit for a server's stop: twice the time that it gives its clients (`ENTENTE_DRAIN_SECONDS`).
 const STOP_LIMIT: Duration = Duration::from_secs(40);
 

@@ -104,7 +104,7 @@ impl Workflow {
         let text = fs::read_to_string(file).map_err(|e| format!("{name}: {e}"))?;
         let read = match sdk::read(&text) {
             Some(read) => read.map(|form| Self::Sdk(Box::new(form))),
-            None => Form::read(&text).map(Self::Rfc),
+            None => Form::read(&text).map(|form| Self::Rfc(Box::new(form))),
         };
         read.map_err(|faults| {
             let told: Vec<String> = faults.iter().map(|fault| format!("{name}:{fault}")).collect();

@@ -58,7 +58,10 @@ fn faults(unknown: &Unknown) -> Vec<FieldError> {
 }
 
 /// Returns a JSON object with `warnings` as its last member, or the bytes as they are.
-#[expect(clippy::zero_sized_map_values, reason = "only the names count, and serde reads no set from an object")]
+#[expect(
+    clippy::zero_sized_map_values,
+    reason = "only the names count, and serde reads no set from an object"
+)]
 fn extended(bytes: Bytes, faults: &[FieldError]) -> Bytes {
     let Ok(members) = serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&bytes) else { return bytes };
     if members.contains_key(WARNINGS) || members.contains_key(SIGNATURE) {
