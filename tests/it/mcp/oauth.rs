@@ -1,7 +1,12 @@
 //! OAuth for hosts that insist on it: metadata, tokens for client credentials, and their end.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use entente_domain::identity::keys::Scope;
+use entente_domain::rate::Verdict;
+use entente_kernel::identity::{access_tokens, authentication};
 
 use super::{Era, Mcp};
 use crate::harness::{Client, Setup, Value, World, http, json};
@@ -173,6 +178,65 @@ async fn a_token_is_no_key() {
     let shut = bearer(&other, &made);
     shut.request("tools/list", json!({})).await.refused(401, "unauthenticated");
     other.end().await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_token_makes_nothing_that_outlives_it() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    world.human("human.grace").await;
+    let all = json!(Scope::ALL.map(Scope::as_str));
+    let boss = key(&world, &admin, "service.boss", json!({ "scopes": all, "act_as": ["*"] })).await;
+    let made = token(&world, Some(("service.boss", &boss.secret)), GRANT).await.token();
+    let by_token = world.anon().with("authorization", &format!("Bearer {made}"));
+    let rotate = format!("{}/rotate", boss.path());
+    for (path, body) in [
+        (rotate.as_str(), json!({})),
+        ("/principals/service.boss/keys", json!({})),
+        ("/people/human.grace/links", json!({})),
+    ] {
+        by_token.post(path, body.clone()).await.refused(403, "forbidden");
+        boss.client.post(path, body).await.is(201);
+    }
+    let password = json!({ "password": "a long enough password" });
+    by_token.put("/people/human.grace/password", password).await.refused(403, "forbidden");
+    // Who finds a token in foreign hands can end all of it with that token.
+    by_token.get("/principals/me").await.ok();
+    by_token.delete(&boss.path()).await.is(200);
+    by_token.get("/principals/me").await.refused(401, "unauthenticated");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_sealed_token_for_a_person_opens_nothing() {
+    let world = World::start().await;
+    let grace = world.human("human.grace").await;
+    grace.get("/principals/me").await.ok();
+    let grant = authentication::authenticate(world.ctx(), "key-of-human.grace", None).await.unwrap();
+    let sealed = access_tokens::issue(world.ctx(), &grant).unwrap().token;
+    bearer(&world, &sealed).request("tools/list", json!({})).await.refused(401, "unauthenticated");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_key_and_its_tokens_share_its_limits() {
+    let world = World::start().await;
+    let ada = ada(&world).await;
+    let ask = async || token(&world, Some(("agent.ada", &ada.secret)), GRANT).await.token();
+    let first = ask().await;
+    world.clock.advance(1_800);
+    let second = ask().await;
+    let mut grants = Vec::new();
+    for credential in [&ada.secret, &first, &second] {
+        grants.push(authentication::of_request(world.ctx(), credential, None).await.unwrap());
+    }
+    let at = Duration::from_secs(1_000);
+    let admitted = grants.iter().map(|grant| grant.admit(1, at).unwrap().1);
+    let passed: Vec<bool> = admitted.map(|verdict| matches!(verdict, Verdict::Pass { .. })).collect();
+    assert_eq!(passed, [true, true, false], "a burst of two for all of them");
+    let open: Vec<_> = grants.iter().map(|grant| grant.open_request(2)).collect();
+    assert_eq!(open.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
     world.end().await;
 }
 
