@@ -114,7 +114,10 @@ async fn client_credentials_open_everything_that_the_key_opens() {
     let resource =
         format!("{post}&resource=http://{}/mcp&scope=intents:read%20jobs:read+admin", world.address);
     let bare = format!("{GRANT}&client_secret={}", ada.secret);
+    // A member without a value is none (RFC 6749 §3.2).
+    let empty = format!("{GRANT}&client_id=&client_secret=&scope=&resource=");
     for again in [
+        token(&world, Some((id, &ada.secret)), &empty).await,
         token(&world, Some((id, &ada.secret)), GRANT).await,
         token(&world, None, &post).await,
         token(&world, None, &resource).await,
@@ -247,6 +250,8 @@ async fn errors_are_those_of_oauth() {
     world.human("human.grace").await;
     let basic = Some(("agent.ada", ada.secret.as_str()));
     token(&world, basic, "").await.denied(400, "invalid_request");
+    token(&world, basic, "grant_type=").await.denied(400, "invalid_request");
+    token(&world, None, &format!("{GRANT}&client_secret=")).await.denied(401, "invalid_client");
     token(&world, basic, "grant_type=authorization_code&code=x").await.denied(400, "unsupported_grant_type");
     token(&world, basic, &format!("{GRANT}&{GRANT}")).await.denied(400, "invalid_request");
     token(&world, basic, &format!("{GRANT}&client_secret=x")).await.denied(400, "invalid_request");
@@ -279,6 +284,12 @@ async fn attempts_are_limited_like_logins() {
     let last = last.unwrap();
     last.denied(429, "temporarily_unavailable");
     assert!(last.headers.contains_key("retry-after"));
+    // Attempts without an id hinder no other client without one.
+    let ada = ada(&world).await;
+    for _ in 0..12 {
+        token(&world, None, &format!("{GRANT}&client_secret=wrong")).await;
+    }
+    token(&world, None, &format!("{GRANT}&client_secret={}", ada.secret)).await.token();
     world.end().await;
 }
 
