@@ -9,6 +9,7 @@ use entente_domain::rate::Verdict;
 use entente_kernel::identity::{access_tokens, authentication};
 
 use super::{Era, Mcp};
+use crate::harness::socket::{FEATURES, Socket, hello};
 use crate::harness::{Client, Setup, Value, World, http, json};
 use crate::kernel::keys::{Made, key};
 
@@ -172,6 +173,10 @@ async fn a_token_is_no_key() {
     let made = token(&world, Some(("agent.ada", &ada.secret)), GRANT).await.token();
     // It makes no further tokens, so it cannot outlive itself.
     token(&world, Some(("agent.ada", &made)), GRANT).await.denied(401, "invalid_client");
+    // Nor does it open a session, which could be resumed after its end.
+    let mut socket = Socket::connect(world.address, "/arcp").await;
+    let told = socket.ask("session.hello", hello(&made, &FEATURES)).await;
+    assert_eq!(told["payload"]["code"], "UNAUTHENTICATED", "{told}");
     // A changed or foreign token opens nothing.
     let other = World::start().await;
     for forged in [format!("{made}x"), made.replace('.', ".A"), "oat_".to_owned(), "oat_a.b".to_owned()] {
