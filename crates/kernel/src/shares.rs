@@ -48,7 +48,7 @@ impl OpenRequest {
     /// Stops counting the request, because it was answered or waits for an event.
     pub fn end(&self) {
         if self.counts.swap(false, Ordering::AcqRel) {
-            self.grant.share.requests.fetch_sub(1, Ordering::AcqRel);
+            self.grant.limits.share.requests.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
@@ -65,7 +65,7 @@ pub struct StreamPermit(Arc<Grant>);
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
-        self.0.share.streams.fetch_sub(1, Ordering::AcqRel);
+        self.0.limits.share.streams.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -80,7 +80,7 @@ impl Grant {
     /// [`Code::RateLimited`] if the key has `limit` running requests.
     pub fn open_request(self: &Arc<Self>, limit: usize) -> Result<OpenRequest, Refusal> {
         let request = OpenRequest { grant: Arc::clone(self), counts: AtomicBool::new(true) };
-        if self.share.requests.fetch_add(1, Ordering::AcqRel) < limit {
+        if self.limits.share.requests.fetch_add(1, Ordering::AcqRel) < limit {
             return Ok(request);
         }
         let message = format!(
@@ -98,7 +98,7 @@ impl Grant {
         let permit = StreamPermit(Arc::clone(self));
         // The deadline is extended, because a stream waits for more than the database.
         extend(Duration::from_secs(WAIT_SECONDS.into()));
-        if self.share.streams.fetch_add(1, Ordering::AcqRel) >= limit {
+        if self.limits.share.streams.fetch_add(1, Ordering::AcqRel) >= limit {
             return Err(Refusal::new(
                 Code::TooManyStreams,
                 format!(
@@ -112,7 +112,7 @@ impl Grant {
     /// Takes a permit for a large page; `None` if all are in use.
     #[must_use]
     pub(crate) fn large_answer(&self) -> Option<LargeAnswer> {
-        let permit = Arc::clone(&self.share.large).try_acquire_owned().ok()?;
+        let permit = Arc::clone(&self.limits.share.large).try_acquire_owned().ok()?;
         Some(LargeAnswer(Arc::new(permit)))
     }
 
@@ -121,7 +121,7 @@ impl Grant {
     /// # Errors
     /// [`Code::RateLimited`] if too many are being written.
     pub fn other_large_answer(&self) -> Result<LargeAnswer, Refusal> {
-        match Arc::clone(&self.share.others).try_acquire_owned() {
+        match Arc::clone(&self.limits.share.others).try_acquire_owned() {
             Ok(permit) => Ok(LargeAnswer(Arc::new(permit))),
             Err(_all_taken) => {
                 let message = format!(

@@ -1,9 +1,15 @@
 //! OAuth for hosts that insist on it: metadata, tokens for client credentials, and their end.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use entente_domain::identity::keys::Scope;
+use entente_domain::rate::Verdict;
+use entente_kernel::identity::{access_tokens, authentication};
 
 use super::{Era, Mcp};
+use crate::harness::socket::{FEATURES, Socket, hello};
 use crate::harness::{Client, Setup, Value, World, http, json};
 use crate::kernel::keys::{Made, key};
 
@@ -109,7 +115,10 @@ async fn client_credentials_open_everything_that_the_key_opens() {
     let resource =
         format!("{post}&resource=http://{}/mcp&scope=intents:read%20jobs:read+admin", world.address);
     let bare = format!("{GRANT}&client_secret={}", ada.secret);
+    // A member without a value is none (RFC 6749 §3.2).
+    let empty = format!("{GRANT}&client_id=&client_secret=&scope=&resource=");
     for again in [
+        token(&world, Some((id, &ada.secret)), &empty).await,
         token(&world, Some((id, &ada.secret)), GRANT).await,
         token(&world, None, &post).await,
         token(&world, None, &resource).await,
@@ -164,6 +173,10 @@ async fn a_token_is_no_key() {
     let made = token(&world, Some(("agent.ada", &ada.secret)), GRANT).await.token();
     // It makes no further tokens, so it cannot outlive itself.
     token(&world, Some(("agent.ada", &made)), GRANT).await.denied(401, "invalid_client");
+    // Nor does it open a session, which could be resumed after its end.
+    let mut socket = Socket::connect(world.address, "/arcp").await;
+    let told = socket.ask("session.hello", hello(&made, &FEATURES)).await;
+    assert_eq!(told["payload"]["code"], "UNAUTHENTICATED", "{told}");
     // A changed or foreign token opens nothing.
     let other = World::start().await;
     for forged in [format!("{made}x"), made.replace('.', ".A"), "oat_".to_owned(), "oat_a.b".to_owned()] {
@@ -177,12 +190,73 @@ async fn a_token_is_no_key() {
 }
 
 #[tokio::test]
+async fn a_token_makes_nothing_that_outlives_it() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    world.human("human.grace").await;
+    let all = json!(Scope::ALL.map(Scope::as_str));
+    let boss = key(&world, &admin, "service.boss", json!({ "scopes": all, "act_as": ["*"] })).await;
+    let made = token(&world, Some(("service.boss", &boss.secret)), GRANT).await.token();
+    let by_token = world.anon().with("authorization", &format!("Bearer {made}"));
+    let rotate = format!("{}/rotate", boss.path());
+    for (path, body) in [
+        (rotate.as_str(), json!({})),
+        ("/principals/service.boss/keys", json!({})),
+        ("/people/human.grace/links", json!({})),
+    ] {
+        by_token.post(path, body.clone()).await.refused(403, "forbidden");
+        boss.client.post(path, body).await.is(201);
+    }
+    let password = json!({ "password": "a long enough password" });
+    by_token.put("/people/human.grace/password", password).await.refused(403, "forbidden");
+    // Who finds a token in foreign hands can end all of it with that token.
+    by_token.get("/principals/me").await.ok();
+    by_token.delete(&boss.path()).await.is(200);
+    by_token.get("/principals/me").await.refused(401, "unauthenticated");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_sealed_token_for_a_person_opens_nothing() {
+    let world = World::start().await;
+    let grace = world.human("human.grace").await;
+    grace.get("/principals/me").await.ok();
+    let grant = authentication::authenticate(world.ctx(), "key-of-human.grace", None).await.unwrap();
+    let sealed = access_tokens::issue(world.ctx(), &grant).unwrap().token;
+    bearer(&world, &sealed).request("tools/list", json!({})).await.refused(401, "unauthenticated");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_key_and_its_tokens_share_its_limits() {
+    let world = World::start().await;
+    let ada = ada(&world).await;
+    let ask = async || token(&world, Some(("agent.ada", &ada.secret)), GRANT).await.token();
+    let first = ask().await;
+    world.clock.advance(1_800);
+    let second = ask().await;
+    let mut grants = Vec::new();
+    for credential in [&ada.secret, &first, &second] {
+        grants.push(authentication::of_request(world.ctx(), credential, None).await.unwrap());
+    }
+    let at = Duration::from_secs(1_000);
+    let admitted = grants.iter().map(|grant| grant.admit(1, at).unwrap().1);
+    let passed: Vec<bool> = admitted.map(|verdict| matches!(verdict, Verdict::Pass { .. })).collect();
+    assert_eq!(passed, [true, true, false], "a burst of two for all of them");
+    let open: Vec<_> = grants.iter().map(|grant| grant.open_request(2)).collect();
+    assert_eq!(open.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn errors_are_those_of_oauth() {
     let world = World::start().await;
     let ada = ada(&world).await;
     world.human("human.grace").await;
     let basic = Some(("agent.ada", ada.secret.as_str()));
     token(&world, basic, "").await.denied(400, "invalid_request");
+    token(&world, basic, "grant_type=").await.denied(400, "invalid_request");
+    token(&world, None, &format!("{GRANT}&client_secret=")).await.denied(401, "invalid_client");
     token(&world, basic, "grant_type=authorization_code&code=x").await.denied(400, "unsupported_grant_type");
     token(&world, basic, &format!("{GRANT}&{GRANT}")).await.denied(400, "invalid_request");
     token(&world, basic, &format!("{GRANT}&client_secret=x")).await.denied(400, "invalid_request");
@@ -215,6 +289,12 @@ async fn attempts_are_limited_like_logins() {
     let last = last.unwrap();
     last.denied(429, "temporarily_unavailable");
     assert!(last.headers.contains_key("retry-after"));
+    // Attempts without an id hinder no other client without one.
+    let ada = ada(&world).await;
+    for _ in 0..12 {
+        token(&world, None, &format!("{GRANT}&client_secret=wrong")).await;
+    }
+    token(&world, None, &format!("{GRANT}&client_secret={}", ada.secret)).await.token();
     world.end().await;
 }
 

@@ -216,7 +216,8 @@ async fn granted(request: &HttpRequest, api: &ApiState, base: &str, body: &[u8])
 /// Verifies the client's id and secret. Attempts are limited like those to log in.
 async fn authenticated(request: &HttpRequest, api: &ApiState, form: &Form) -> Result<Arc<Grant>, Failure> {
     let (id, secret) = credentials(request, form)?;
-    let (from, name) = (address(request, api), format!("oauth:{}", id.as_deref().unwrap_or_default()));
+    // Clients that send no id are counted by their secret, so that they do not use up each other's attempts.
+    let (from, name) = (address(request, api), format!("oauth:{}", id.as_deref().unwrap_or(&secret)));
     if let Err(wait) = api.logins.admit(&name, from) {
         log_refused(api, from, None, "too many tries");
         let description = "Too many requests for tokens in a minute. A token lasts up to an hour: keep it.";
@@ -252,7 +253,7 @@ fn log_refused(api: &ApiState, address: Option<IpAddr>, principal: Option<&str>,
 fn credentials(request: &HttpRequest, form: &Form) -> Result<(Option<String>, String), Denied> {
     let (id, secret) = (form.one("client_id")?, form.one("client_secret")?);
     let Some(header) = request.headers().get(AUTHORIZATION) else {
-        let secret = secret.filter(|secret| !secret.is_empty()).ok_or_else(Denied::client)?;
+        let secret = secret.ok_or_else(Denied::client)?;
         return Ok((id.map(str::to_owned), secret.to_owned()));
     };
     if secret.is_some() {
@@ -278,7 +279,7 @@ fn unescaped(text: &str) -> Result<String, Denied> {
     form.one("value")?.map(str::to_owned).ok_or_else(Denied::client)
 }
 
-/// The members of a request.
+/// The members of a request; one without a value counts as absent (RFC 6749 §3.2).
 struct Form(Vec<(String, String)>);
 
 impl Form {
@@ -293,7 +294,9 @@ impl Form {
 
     fn parse(text: &str) -> Result<Self, Denied> {
         web::Query::<Vec<(String, String)>>::from_query(text)
-            .map(|members| Self(members.into_inner()))
+            .map(|members| {
+                Self(members.into_inner().into_iter().filter(|(_, value)| !value.is_empty()).collect())
+            })
             .map_err(|_no_form| Denied::new("invalid_request", format!("The body must be {FORM}.")))
     }
 

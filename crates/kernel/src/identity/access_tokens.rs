@@ -1,7 +1,8 @@
 //! Access tokens of OAuth: short-lived credentials that stand for a key (RFC 6749 §4.4). A token is the key's public part
 //! and an expiry, sealed with a secret that is derived from the servers' signing key. Nothing is stored: any server opens
 //! it, and it is worth nothing from the instant that its key is revoked, rotated or expired. It never has more than its
-//! key has, and a person's authority not at all.
+//! key has, shares its limits, stands for no person and makes no credentials. Without `ENTENTE_SIGNING_KEY`, the signing
+//! key is in the database, and everybody who can read all of that can make tokens.
 
 use chrono::DateTime;
 use entente_domain::canonical::{Digest, sha256};
@@ -17,7 +18,7 @@ const PREFIX: &str = "oat_";
 const OWNER: &str = "access token";
 
 /// Tokens of a key end at multiples of this many seconds, so that all that are issued in between are the same: a key has
-/// at most two tokens at once, however often a client asks, and so no multiple of its rate.
+/// at most two tokens at once, however often a client asks.
 const WINDOW_SECONDS: i64 = 1_800;
 
 /// An issued token, without `Debug` and `Display`, so that it cannot be printed by accident.

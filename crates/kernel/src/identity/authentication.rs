@@ -105,7 +105,8 @@ fn recalled(ctx: &Ctx, digest: &Digest) -> Option<Result<Arc<Grant>, Rejection>>
     })
 }
 
-/// Verifies an access token: its grant is that of its key, ends with the token, and has no authority of a person.
+/// Verifies an access token: its grant is that of its key, shares its limits and ends with the token. None stands for a
+/// person's key.
 async fn look_token(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Rejection>> {
     let digest = sha256(presented);
     if let Some(verdict) = recalled(ctx, &digest) {
@@ -127,9 +128,14 @@ async fn look_token(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Re
         ctx.grants.refuse(digest);
         return Ok(Err(Rejection::over(&found.key)));
     }
+    if found.kind == PrincipalKind::Human {
+        ctx.grants.refuse(digest);
+        return Ok(Err(Rejection::known("an access token for a person", &found.key)));
+    }
     let expires_at = Some(found.key.expires_at.map_or(until, |expires| expires.min(until)));
     let key = Key { expires_at, authority: None, ..found.key };
-    let grant = ctx.grants.remember(digest, Arc::new(Grant::new(key, found.kind, found.changed_seq)));
+    let grant = Grant::new(key, found.kind, found.changed_seq).of_token();
+    let grant = ctx.grants.remember(digest, Arc::new(grant.sharing(ctx.grants.limits(&public_id))));
     check_again(ctx, &public_id, seen).await?;
     Ok(if grant.in_force(ctx.now()) { Ok(grant) } else { Err(Rejection::over(&grant.key)) })
 }
@@ -158,8 +164,8 @@ async fn look(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Rejectio
         ctx.grants.refuse(digest);
         return Ok(Err(Rejection::known("wrong secret", &found.key)));
     }
-    let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
-    let grant = ctx.grants.remember(digest, grant);
+    let grant = Grant::new(found.key, found.kind, found.changed_seq).sharing(ctx.grants.limits(&public_id));
+    let grant = ctx.grants.remember(digest, Arc::new(grant));
     check_again(ctx, &public_id, seen).await?;
     Ok(if grant.in_force(ctx.now()) { Ok(grant) } else { Err(Rejection::over(&grant.key)) })
 }

@@ -99,6 +99,19 @@ impl Caller {
         if self.grant.in_force(now) { Ok(()) } else { Err(unauthenticated()) }
     }
 
+    /// Requires the key itself for making credentials: those that an access token makes would outlive it.
+    ///
+    /// # Errors
+    /// [`Code::Forbidden`].
+    pub(crate) fn require_no_token(&self) -> Result<(), Refusal> {
+        if !self.grant.is_by_token() {
+            return Ok(());
+        }
+        let message = "An access token makes no keys, login links or passwords, which would outlive it. Send this request with \
+                       the key itself.";
+        Err(Refusal::new(Code::Forbidden, message))
+    }
+
     /// Requires that the key has a scope.
     ///
     /// # Errors

@@ -42,8 +42,18 @@ pub struct Grant {
     /// The key's latest change that this grant includes.
     changed_seq: i64,
     void: CancellationToken,
-    full_at: AtomicU64,
     used_at: AtomicI64,
+    /// Whether an access token was presented in place of the key.
+    by_token: bool,
+    /// The limits of the key.
+    pub(crate) limits: Arc<Limits>,
+}
+
+/// The use that is limited by key. The grants of a key and of its access tokens share it: further credentials give no
+/// further rate.
+#[derive(Debug, Default)]
+pub(crate) struct Limits {
+    full_at: AtomicU64,
     /// The key's requests in progress, streams and large answers.
     pub(crate) share: Share,
 }
@@ -57,10 +67,27 @@ impl Grant {
             kind,
             changed_seq,
             void: CancellationToken::new(),
-            full_at: AtomicU64::new(0),
             used_at: AtomicI64::new(0),
-            share: Share::default(),
+            by_token: false,
+            limits: Arc::default(),
         }
+    }
+
+    /// Makes the grant one of an access token.
+    #[must_use]
+    pub(super) fn of_token(self) -> Self {
+        Self { by_token: true, ..self }
+    }
+
+    /// Gives the grant the limits of its key.
+    #[must_use]
+    pub(super) fn sharing(self, limits: Arc<Limits>) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Whether an access token was presented in place of the key.
+    pub(super) fn is_by_token(&self) -> bool {
+        self.by_token
     }
 
     /// Whether the key is still in force.
@@ -88,11 +115,12 @@ impl Grant {
         }
         let allowance = Allowance { per_second, burst: per_second.saturating_mul(BURST_SECONDS) };
         let now = u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX);
-        let mut full_at = self.full_at.load(Ordering::Relaxed);
+        let last = &self.limits.full_at;
+        let mut full_at = last.load(Ordering::Relaxed);
         loop {
             let verdict = judge(allowance, full_at, now);
             let Verdict::Pass { full_at: next, .. } = verdict else { return Some((allowance, verdict)) };
-            match self.full_at.compare_exchange_weak(full_at, next, Ordering::Relaxed, Ordering::Relaxed) {
+            match last.compare_exchange_weak(full_at, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Some((allowance, verdict)),
                 Err(changed) => full_at = changed,
             }
@@ -118,6 +146,8 @@ struct Known {
     /// reach them, and the key must not get a second rate. Their owners keep them; the next look at all keys removes
     /// those that nobody holds.
     held: HashMap<Digest, Weak<Grant>>,
+    /// The limits of each key with a grant, by its public id. The next look at all keys removes the others.
+    limits: HashMap<String, Weak<Limits>>,
     /// When each key was refused.
     refused: OwnedCache<Digest, Instant>,
 }
@@ -156,6 +186,7 @@ impl Grants {
         let known = Known {
             verified: OwnedCache::new("keys", REMEMBERED, metrics),
             held: HashMap::new(),
+            limits: HashMap::new(),
             refused: OwnedCache::new("refused_keys", REMEMBERED, metrics),
         };
         Self {
@@ -201,6 +232,17 @@ impl Grants {
         known.refused.remove(&presented);
         known.insert(presented, Arc::clone(&grant));
         grant
+    }
+
+    /// Returns the limits of a key, by its public id: those of its grants, if it has any.
+    pub(super) fn limits(&self, public_id: &str) -> Arc<Limits> {
+        let mut known = self.lock();
+        if let Some(limits) = known.limits.get(public_id).and_then(Weak::upgrade) {
+            return limits;
+        }
+        let limits = Arc::new(Limits::default());
+        known.limits.insert(public_id.to_owned(), Arc::downgrade(&limits));
+        limits
     }
 
     /// Lets a revocation reach a grant that its owner keeps and no request looks up.
@@ -251,6 +293,7 @@ impl Grants {
             uses.extend(held.as_deref().and_then(take_use));
             held.is_some()
         });
+        known.limits.retain(|_, limits| limits.strong_count() > 0);
         uses
     }
 }

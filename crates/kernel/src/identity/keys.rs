@@ -50,8 +50,8 @@ impl std::fmt::Debug for Secret {
 /// Creates a key for a principal; a key made for another person gives no right to decide for that person.
 ///
 /// # Errors
-/// The caller lacks the scope `admin` or the power to make such a key; the principal does not exist; the
-/// request is invalid.
+/// The caller lacks the scope `admin` or the power to make such a key, or presents an access token; the principal does
+/// not exist; the request is invalid.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -60,6 +60,7 @@ pub async fn create(
     once: Option<&Idempotency>,
 ) -> Outcome<NewKey> {
     caller.require(Scope::Admin)?;
+    caller.require_no_token()?;
     caller.grant.key.may_make(&ask, principal_id)?;
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
@@ -92,7 +93,7 @@ pub async fn create(
 /// not stronger.
 ///
 /// # Errors
-/// The key does not exist, is no longer in force, or belongs to another principal.
+/// The key does not exist, is no longer in force, or belongs to another principal; the caller presents an access token.
 pub async fn rotate(
     ctx: &Ctx,
     caller: &Caller,
@@ -100,6 +101,7 @@ pub async fn rotate(
     overlap_seconds: u32,
     once: Option<&Idempotency>,
 ) -> Outcome<NewKey> {
+    caller.require_no_token()?;
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;

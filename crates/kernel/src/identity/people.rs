@@ -293,9 +293,10 @@ fn ask(scopes: &[Scope], label: &str, seconds: u32, now: Timestamp) -> KeyAsk {
     }
 }
 
-/// Requires that the caller may let this person in, by the rule for creating a key of that person with those scopes.
+/// Requires that the caller may let this person in, by the rules for creating a key of that person with those scopes.
 fn require_power(caller: &Caller, principal_id: &str, admin: bool) -> Outcome<()> {
     caller.require(Scope::Admin)?;
+    caller.require_no_token()?;
     let ask = KeyAsk { scopes: Some(scopes(admin)), ..KeyAsk::default() };
     Ok(caller.grant.key.may_make(&ask, principal_id)?)
 }

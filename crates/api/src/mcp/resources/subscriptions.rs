@@ -54,8 +54,7 @@ struct Params {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Notifications {
-    #[serde(default)]
-    resource_subscriptions: Vec<String>,
+    resource_subscriptions: Option<Vec<String>>,
 }
 
 /// The resources that a request subscribes to, opened before the library acknowledges them: a change after the
@@ -85,7 +84,7 @@ impl Subscriptions {
         let Some(asked) = asked.filter(|asked| asked.method == "subscriptions/listen") else {
             return Ok(Ok(Self::default()));
         };
-        let mut uris = asked.params.notifications.resource_subscriptions;
+        let mut uris = asked.params.notifications.resource_subscriptions.unwrap_or_default();
         uris.sort_unstable();
         uris.dedup();
         if uris.len() > SUBSCRIBED {
@@ -173,7 +172,8 @@ async fn one(ctx: &Ctx, uri: String, mut stream: Stream, sink: &SubscriptionSink
         if changed {
             let told = timeout(TAKE, sink.notify_resource_updated(uri.as_str())).await;
             if !matches!(told, Ok(Ok(()))) {
-                return Ok(());
+                // It ends for all resources: a client whose stream goes on would take this one for unchanged.
+                return Err(AppError::Unavailable("the client takes no notifications".to_owned()));
             }
         }
         if over {
