@@ -55,12 +55,7 @@ pub fn tools() -> [Tool; 2] {
                         "The envelope: type, to, intent, payload; optional: v, id, ts, from, corr, reply_to, trace, priority, requires, sig.",
                     ),
                 ),
-                may(
-                    "idempotency_key",
-                    text(
-                        "Makes the `id` of an envelope that has none; the same key of the same agent makes the same `id`.",
-                    ),
-                ),
+                may("idempotency_key", text("Makes the `id` of an envelope that has none.")),
             ]),
             example: json!({
                 "envelope": { "type": "task", "to": "agent.bob", "intent": "ops.backup.check", "payload": { "host": "db1" } },
