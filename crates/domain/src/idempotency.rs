@@ -4,7 +4,10 @@
 //! is distinguished from a retry. Both are stored in the transaction of the operation
 //! (`crates/kernel/src/idempotency.rs`).
 
-use crate::canonical::{Digest, sha256};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+use crate::canonical::{Digest, hex, sha256};
 use crate::limits::IDEMPOTENCY_KEY_BYTES;
 use crate::refusal::{Code, Refusal};
 
@@ -62,4 +65,16 @@ impl Idempotency {
 /// unnoticed.
 fn fingerprint(operation: Digest, asked: &[u8]) -> Digest {
     sha256([&operation, asked].concat())
+}
+
+/// Returns an id that is the same for the same parts and secret: `prefix`, a dot and 64 hexadecimal digits. Nobody without
+/// the secret can compute it from the parts, and so take it first; `None` only for an invalid secret.
+#[must_use]
+pub fn derived_id(secret: &Digest, prefix: &str, parts: &[&str]) -> Option<String> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).ok()?;
+    for part in [prefix].iter().chain(parts) {
+        // Digests have a fixed length, so that no byte can move between two parts unnoticed.
+        mac.update(&sha256(part));
+    }
+    Some(format!("{prefix}.{}", hex(&mac.finalize().into_bytes())))
 }

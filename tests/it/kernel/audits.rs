@@ -1,6 +1,6 @@
 //! Audited channels (RFC-0021 §6): messages in the hash chain.
 
-use crate::harness::{Setup, World, json, send, talk};
+use crate::harness::{Setup, Sse, World, json, send, talk};
 use crate::kernel::people::logged_in;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,6 +39,37 @@ async fn audited_messages_are_in_the_log() {
     assert_eq!(ada.get(&messages).await.ok().as_array().unwrap().len(), 1);
     let verified = ada.get(&format!("/intents/{intent}/events/verify")).await.ok();
     assert_eq!(verified["chain_valid"], true);
+    world.end().await;
+}
+
+/// The log's end that an audited message leaves is the end of the ring: an event continues there, and no follower has to
+/// read it from the database.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_after_an_audited_message_is_on_its_streams_at_once() {
+    // Without background tasks, which would add records that were only announced.
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let (intent, channel) = talk(&ada, json!({ "options": { "audit": true } })).await;
+    let path = format!("/subscribe/intents/{intent}");
+    let mut stream = Sse::open(&ada, &path).await;
+    let mut of_channel = Sse::open(&ada, &format!("/subscribe/channels/{channel}")).await;
+    let said = json!({ "sender": "agent.ada", "payload": { "n": 1 } });
+    send(&ada, &channel, said.clone()).await;
+    assert_eq!(stream.next().await.name, "channel_message");
+    assert_eq!(of_channel.next().await.name, "channel_message");
+    let before = world.ctx().metrics.catch_ups.get();
+    let note = json!({ "event_type": "note", "payload": { "n": 1.0, "list": [2.50] } });
+    ada.post(&format!("/intents/{intent}/events"), note).await.ok();
+    let heard = stream.next().await;
+    assert_eq!(heard.name, "note");
+    send(&ada, &channel, said).await;
+    assert_eq!(stream.next().await.name, "channel_message");
+    ada.patch(&format!("/channels/{channel}"), json!({ "status": "closed" })).await.ok();
+    assert_eq!(stream.next().await.name, "channel.closed");
+    assert_eq!(of_channel.next_few(2).await[1].name, "channel.closed");
+    assert_eq!(world.ctx().metrics.catch_ups.get(), before, "a follower had to catch up");
+    // Read again, from the database, it is the same.
+    assert_eq!(Sse::resume(&ada, &path, Some("0")).await.next_named("note").await, heard);
     world.end().await;
 }
 

@@ -1,10 +1,11 @@
 //! A fresh agent begins with nothing but its key and these tools: from a goal to a job, a task and a decision.
 
+use entente_domain::canonical::{hex, sha256};
 use entente_domain::clock::rfc3339;
 
 use super::tools::fits;
 use super::{ERAS, Era, Mcp};
-use crate::harness::{Value, World, json, talk};
+use crate::harness::{Setup, Value, World, json, talk};
 
 fn question() -> Value {
     json!({
@@ -224,6 +225,13 @@ async fn memory_is_set_found_and_deleted() {
     world.end().await;
 }
 
+/// Returns a task for agent.ada instead.
+fn back_again(task: &Value) -> Value {
+    let mut task = task.clone();
+    task["to"] = json!("agent.ada");
+    task
+}
+
 #[tokio::test]
 async fn an_envelope_is_completed() {
     let world = World::start().await;
@@ -233,7 +241,7 @@ async fn an_envelope_is_completed() {
     let ask = json!({ "envelope": task, "idempotency_key": "k1" });
     let sent = fits(&a, "send_envelope", ask.clone()).await;
     // The key makes the id, so that a retry is refused like any other.
-    a.refused("send_envelope", ask, "duplicate_id").await;
+    a.refused("send_envelope", ask.clone(), "duplicate_id").await;
     let got = fits(&b, "read_mailbox", json!({})).await["items"][0]["envelope"].clone();
     assert_eq!((&got["v"], &got["from"], &got["id"]), (&json!("1"), &json!("agent.ada"), &sent["id"]));
     assert_eq!((&got["ts"], &got["corr"]), (&json!(rfc3339(world.ctx().now())), &sent["id"]));
@@ -242,6 +250,15 @@ async fn an_envelope_is_completed() {
     let replied = fits(&b, "send_envelope", json!({ "envelope": reply })).await;
     let back = fits(&a, "read_mailbox", json!({})).await["items"][0]["envelope"].clone();
     assert_eq!((&back["id"], &back["corr"]), (&replied["id"], &got["corr"]));
+    // Nobody else can compute the id from the key, and so take it first; every server makes the same.
+    let guessed = hex(&sha256("agent.ada\0k1"));
+    assert!(!sent["id"].as_str().unwrap().contains(&guessed), "{sent}");
+    let theirs = json!({ "envelope": back_again(&task), "idempotency_key": "k1" });
+    assert_ne!(fits(&b, "send_envelope", theirs).await["id"], sent["id"], "a key is its agent's own");
+    let other = World::on(Setup::default(), world.database.clone()).await;
+    let elsewhere = Mcp::new(&other.client("key-of-agent.ada"), Era::Handshake);
+    elsewhere.refused("send_envelope", ask, "duplicate_id").await;
+    other.server.stop().await;
     // Two without a key are two envelopes.
     let plain = json!({ "envelope": task });
     assert_ne!(

@@ -74,6 +74,68 @@ async fn who_begins_to_wait_is_told_its_open_assignments() {
     world.end().await;
 }
 
+/// A call that asks for some kinds takes nothing from a later one that asks for others, however the position is kept.
+#[tokio::test]
+async fn kinds_that_were_not_asked_for_stay_for_a_later_call() {
+    let world = live().await;
+    let bob = world.agent("agent.bob").await;
+    bob.put("/arcp/agents/echo/versions/1", json!({})).await.ok();
+    for by in ["cursor", "after"] {
+        let name = format!("agent.{by}");
+        let mcp = Mcp::new(&world.agent(&name).await, Era::Stateless);
+        let (intent, channel) = talk(&bob, json!({ "members": ["agent.bob", name] })).await;
+        bob.post(&format!("/intents/{intent}/agents"), json!({ "agent_id": name })).await.is(200);
+        let say = json!({ "sender": "agent.bob", "to": name, "payload": { "n": 1 } });
+        let mut place = if by == "cursor" { json!("c1") } else { Value::Null };
+        // Messages alone, while the assignment is open; a job ends meanwhile.
+        let mut messages = Vec::new();
+        for seconds in [0, 10] {
+            let mut ask = json!({ "kinds": ["messages"], "timeout_s": seconds });
+            if !place.is_null() {
+                ask[by] = place.clone();
+            }
+            let answer = mcp.ok("wait_for_events", ask).await;
+            messages.extend(kinds(&answer).into_iter().map(str::to_owned));
+            if by == "after" {
+                place = answer["next"].clone();
+            }
+            if seconds == 0 {
+                bob.post(&format!("/channels/{channel}/messages"), say.clone()).await.is(201);
+                let job = mcp.ok("submit_job", json!({ "agent": "echo" })).await;
+                let end = json!({ "job_id": job["job_id"], "session_id": job["session_id"] });
+                mcp.ok("cancel_job", end).await;
+            }
+        }
+        assert_eq!(messages, ["message"]);
+        // Then assignments alone, while a second message waits, and then everything.
+        bob.post(&format!("/channels/{channel}/messages"), say).await.is(201);
+        let mut heard: Vec<String> = Vec::new();
+        let until = Instant::now() + Duration::from_secs(20);
+        while heard.len() < 3 && Instant::now() < until {
+            let mut ask = json!({ "timeout_s": 10 });
+            ask[by] = place.clone();
+            if heard.is_empty() {
+                ask["kinds"] = json!(["assignments"]);
+            }
+            let answer = mcp.ok("wait_for_events", ask).await;
+            if heard.is_empty() {
+                assert_eq!(kinds(&answer), ["assignment"], "{answer}");
+                assert_eq!(answer["events"][0]["intent_id"], intent);
+            }
+            heard.extend(kinds(&answer).into_iter().map(str::to_owned));
+            if by == "after" {
+                place = answer["next"].clone();
+            }
+        }
+        heard.sort_unstable();
+        assert_eq!(heard, ["assignment", "job", "message"], "by {by}");
+        let mut ask = json!({ "timeout_s": 0 });
+        ask[by] = place;
+        assert_eq!(mcp.ok("wait_for_events", ask).await["events"], json!([]), "nothing comes twice");
+    }
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_waiting_call_is_woken_at_once() {
     let world = live().await;

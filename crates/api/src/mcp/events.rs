@@ -61,7 +61,10 @@ pub fn tools() -> [Tool; 1] {
             may("after", text("`next` of the last answer, instead of `cursor`.")),
             may(
                 "kinds",
-                list(word("A kind of event.", &KINDS), "Only events of these kinds; defaults to all."),
+                list(
+                    word("A kind of event.", &KINDS),
+                    "Only events of these kinds; defaults to all. The others stay for a later call.",
+                ),
             ),
             may("timeout_s", whole("Seconds to wait; defaults to 25.", 0, i64::from(WAIT_SECONDS))),
             may("limit", whole("Maximum number of events; defaults to 50.", 1, i64::from(STEP_MOST))),
@@ -91,7 +94,10 @@ pub fn tools() -> [Tool; 1] {
 /// Kinds of events to wait for.
 const KINDS: [&str; 5] = ["messages", "assignments", "jobs", "mail", "decisions"];
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+/// Kinds that the agent's stream has.
+const STREAMED: [Kind; 2] = [Kind::Messages, Kind::Assignments];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
     Messages,
@@ -166,7 +172,8 @@ fn unreadable(text: &str) -> Refusal {
 /// Position up to which each kind was returned; `None` if it has never been read.
 #[derive(Debug, Clone, Default)]
 struct Cursor {
-    stream: Option<ResumeToken>,
+    messages: Option<ResumeToken>,
+    assignments: Option<ResumeToken>,
     jobs: Option<JobEventPosition>,
     mail: Option<i64>,
     decisions: Option<i64>,
@@ -175,8 +182,11 @@ struct Cursor {
 impl Cursor {
     fn show(&self) -> String {
         let part = |name: &str, value: Option<String>| value.map(|value| format!("{name}={value}"));
+        let joint = self.messages.filter(|place| self.assignments == Some(*place));
         let parts = [
-            part("s", self.stream.map(show)),
+            part("s", joint.map(show)),
+            part("m", self.messages.filter(|_| joint.is_none()).map(show)),
+            part("a", self.assignments.filter(|_| joint.is_none()).map(show)),
             part("j", self.jobs.map(job_events::show)),
             part("b", self.mail.map(|seq| seq.to_string())),
             part("d", self.decisions.map(|seq| seq.to_string())),
@@ -185,8 +195,20 @@ impl Cursor {
     }
 
     fn is_new(&self) -> bool {
-        let Self { stream, jobs, mail, decisions } = self;
-        stream.is_none() && jobs.is_none() && mail.is_none() && decisions.is_none()
+        let Self { messages, assignments, jobs, mail, decisions } = self;
+        let unread = messages.is_none() && assignments.is_none();
+        unread && jobs.is_none() && mail.is_none() && decisions.is_none()
+    }
+
+    /// Sets the position of the kinds of a track.
+    fn move_to(&mut self, kinds: &[Kind], place: ResumeToken) {
+        for kind in kinds {
+            match kind {
+                Kind::Messages => self.messages = Some(place),
+                Kind::Assignments => self.assignments = Some(place),
+                Kind::Jobs | Kind::Mail | Kind::Decisions => {}
+            }
+        }
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -194,7 +216,9 @@ impl Cursor {
         let mut cursor = Self::default();
         for part in String::from_utf8(bytes).ok()?.split(';').filter(|part| !part.is_empty()) {
             match part.split_once('=')? {
-                ("s", value) => cursor.stream = Some(read(value)?),
+                ("s", value) => cursor.move_to(&STREAMED, read(value)?),
+                ("m", value) => cursor.messages = Some(read(value)?),
+                ("a", value) => cursor.assignments = Some(read(value)?),
                 ("j", value) => cursor.jobs = Some(job_events::read(value)?),
                 ("b", value) => cursor.mail = Some(value.parse().ok()?),
                 ("d", value) => cursor.decisions = Some(value.parse().ok()?),
@@ -205,18 +229,44 @@ impl Cursor {
     }
 }
 
+/// A part of a wait that follows the agent's stream, for these kinds.
+struct Track {
+    kinds: Vec<Kind>,
+    stream: Option<Stream>,
+}
+
+impl Track {
+    /// Returns the next frames; pends forever without a stream.
+    async fn next(&mut self, ctx: &Ctx) -> Result<Vec<Arc<Frame>>, Problem> {
+        let Some(stream) = &mut self.stream else { return std::future::pending().await };
+        match stream.next(ctx).await {
+            Ok(frames) => Ok(frames),
+            Err(End::Failed(failure)) => Err(failure.into()),
+            Err(ended @ (End::AccessEnded | End::Gone)) => {
+                let message = format!("The key no longer opens this: {ended}.");
+                Err(Refusal::new(Code::Unauthenticated, message).into())
+            }
+        }
+    }
+}
+
 /// A wait in progress.
 struct Watch {
     kinds: Vec<Kind>,
     cursor: Cursor,
-    stream: Option<Stream>,
+    /// One for messages and assignments if both were read up to the same position, otherwise one for each.
+    tracks: Vec<Track>,
     listener: Listener,
 }
 
 impl Watch {
+    /// A new cursor begins now for all kinds that the caller may read, so that none of a kind is lost before the first
+    /// call that asks for it.
     async fn open(call: &Call, kinds: Vec<Kind>, mut cursor: Cursor) -> Result<Self, Problem> {
         let (ctx, caller) = (call.ctx(), &call.caller);
+        let new = cursor.is_new();
         let wants = |kind: Kind| kinds.contains(&kind);
+        let begins = |kind: Kind| wants(kind) || new && caller.has(kind.scope());
         // Subscribes before the first read, so that a change in between is not missed.
         let mut listener = ctx.feed.wakeups().listener();
         if wants(Kind::Mail) {
@@ -224,9 +274,9 @@ impl Watch {
         }
         if wants(Kind::Decisions) {
             listener.add(WakeKey::Inbox(caller.agent.clone()));
-            if cursor.decisions.is_none() {
-                cursor.decisions = Some(decisions::last_change(&ctx.moments).await?);
-            }
+        }
+        if cursor.decisions.is_none() && begins(Kind::Decisions) {
+            cursor.decisions = Some(decisions::last_change(&ctx.moments).await?);
         }
         if wants(Kind::Jobs) {
             let statuses = vec![JobStatus::Pending, JobStatus::Running];
@@ -234,16 +284,42 @@ impl Watch {
             for job in jobs::list(&ctx.arcp, caller, &filter).await?.0 {
                 listener.add(WakeKey::Job(job.id));
             }
-            if cursor.jobs.is_none() {
-                cursor.jobs = Some(jobs::start_of_everything(&ctx.arcp).await?);
-            }
         }
-        let stream = if wants(Kind::Messages) || wants(Kind::Assignments) {
-            Some(Stream::open(ctx, caller.clone(), Subject::Agent, EventTypes::all(), cursor.stream).await?)
+        if cursor.jobs.is_none() && begins(Kind::Jobs) {
+            cursor.jobs = Some(jobs::start_of_everything(&ctx.arcp).await?);
+        }
+        let tracks = if new && begins(Kind::Messages) {
+            Self::begin(call, &kinds, &mut cursor).await?
         } else {
-            None
+            Self::resume(call, &kinds, &cursor).await?
         };
-        Ok(Self { kinds, cursor, stream, listener })
+        Ok(Self { kinds, cursor, tracks, listener })
+    }
+
+    /// Opens the agent's stream for a new cursor.
+    async fn begin(call: &Call, kinds: &[Kind], cursor: &mut Cursor) -> Result<Vec<Track>, Problem> {
+        let track = follow(call, streamed(kinds), None).await?;
+        if let Some(stream) = &track.stream {
+            cursor.move_to(&STREAMED, stream.mark());
+        }
+        Ok(if track.kinds.is_empty() { Vec::new() } else { vec![track] })
+    }
+
+    /// Opens the agent's stream at the positions of a cursor.
+    async fn resume(call: &Call, kinds: &[Kind], cursor: &Cursor) -> Result<Vec<Track>, Problem> {
+        let wanted = streamed(kinds);
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        if cursor.messages == cursor.assignments {
+            return Ok(vec![follow(call, wanted, cursor.messages).await?]);
+        }
+        let mut tracks = Vec::with_capacity(wanted.len());
+        for kind in wanted {
+            let from = if kind == Kind::Messages { cursor.messages } else { cursor.assignments };
+            tracks.push(follow(call, vec![kind], from).await?);
+        }
+        Ok(tracks)
     }
 
     /// Waits until there are events, the time runs out, or the server stops.
@@ -260,8 +336,9 @@ impl Watch {
             let stopping = tokio::select! {
                 biased;
                 () = call.api.draining.cancelled() => true,
-                heard = next(&mut self.stream, ctx) => {
-                    self.hand_out(heard?, limit, ctx.settings.strict, &mut found);
+                heard = next(&mut self.tracks, ctx) => {
+                    let (track, frames) = heard?;
+                    self.hand_out(track, frames, limit, ctx.settings.strict, &mut found);
                     false
                 }
                 () = self.listener.rung(), if found.is_empty() => false,
@@ -346,59 +423,81 @@ impl Watch {
         }
     }
 
-    /// Takes over frames up to the limit; the rest lies after the cursor and is read again.
-    fn hand_out(&mut self, frames: Vec<Arc<Frame>>, limit: usize, strict: bool, found: &mut Vec<Value>) {
+    /// Takes over frames of a track up to the limit; the rest lies after the cursor and is read again.
+    fn hand_out(
+        &mut self,
+        track: usize,
+        frames: Vec<Arc<Frame>>,
+        limit: usize,
+        strict: bool,
+        found: &mut Vec<Value>,
+    ) {
+        let Some(track) = self.tracks.get_mut(track) else { return };
         for frame in frames {
-            let Some(event) = self.event(&frame, strict) else { continue };
+            let Some(event) = event(&frame, &track.kinds, strict) else { continue };
             if found.len() >= limit {
                 // The stream restarts after the last frame taken over.
-                self.stream = None;
+                track.stream = None;
                 return;
             }
-            self.cursor.stream = Some(frame.mark);
+            self.cursor.move_to(&track.kinds, frame.mark);
             found.push(event);
-        }
-    }
-
-    /// Returns a frame as an event, if its kind is requested.
-    fn event(&self, frame: &Frame, strict: bool) -> Option<Value> {
-        match &frame.record {
-            Record::Message { message, .. } if self.kinds.contains(&Kind::Messages) => {
-                let body = object(&MessageBody::new(message, strict, Dialect::Standard)).ok()?;
-                Some(json!({ "kind": "message", "channel_id": message.channel_id, "message": body }))
-            }
-            Record::Event { event, .. } if self.kinds.contains(&Kind::Assignments) => {
-                let kind = event.event_type.as_str();
-                let told = matches!(kind, "agent_assigned" | "agent_unassigned") || kind.starts_with("task.");
-                (told && !event.posted).then(|| {
-                    json!({
-                        "kind": "assignment", "type": kind, "intent_id": event.intent_id,
-                        "actor": event.actor, "payload": event.payload,
-                    })
-                })
-            }
-            _ => None,
         }
     }
 
     /// Returns the cursor from which the next call continues.
     fn leave(mut self) -> Cursor {
-        if let Some(stream) = self.stream.take() {
-            self.cursor.stream = Some(stream.place());
+        for track in &self.tracks {
+            if let Some(stream) = &track.stream {
+                self.cursor.move_to(&track.kinds, stream.place());
+            }
         }
         self.cursor
     }
 }
 
-/// Returns the next frames of a stream; pends forever without one.
-async fn next(stream: &mut Option<Stream>, ctx: &Ctx) -> Result<Vec<Arc<Frame>>, Problem> {
-    let Some(stream) = stream else { return std::future::pending().await };
-    match stream.next(ctx).await {
-        Ok(frames) => Ok(frames),
-        Err(End::Failed(failure)) => Err(failure.into()),
-        Err(ended @ (End::AccessEnded | End::Gone)) => {
-            Err(Refusal::new(Code::Unauthenticated, format!("The key no longer opens this: {ended}.")).into())
+/// Returns those of the kinds that the agent's stream has.
+fn streamed(kinds: &[Kind]) -> Vec<Kind> {
+    STREAMED.into_iter().filter(|kind| kinds.contains(kind)).collect()
+}
+
+/// Opens the agent's stream for these kinds, from a position or from now.
+async fn follow(call: &Call, kinds: Vec<Kind>, from: Option<ResumeToken>) -> Result<Track, Problem> {
+    let stream =
+        Stream::open(call.ctx(), call.caller.clone(), Subject::Agent, EventTypes::all(), from).await?;
+    Ok(Track { kinds, stream: Some(stream) })
+}
+
+/// Returns a frame as an event, if it is of one of these kinds.
+fn event(frame: &Frame, kinds: &[Kind], strict: bool) -> Option<Value> {
+    match &frame.record {
+        Record::Message { message, .. } if kinds.contains(&Kind::Messages) => {
+            let body = object(&MessageBody::new(message, strict, Dialect::Standard)).ok()?;
+            Some(json!({ "kind": "message", "channel_id": message.channel_id, "message": body }))
         }
+        Record::Event { event, .. } if kinds.contains(&Kind::Assignments) => {
+            let kind = event.event_type.as_str();
+            let told = matches!(kind, "agent_assigned" | "agent_unassigned") || kind.starts_with("task.");
+            (told && !event.posted).then(|| {
+                json!({
+                    "kind": "assignment", "type": kind, "intent_id": event.intent_id,
+                    "actor": event.actor, "payload": event.payload,
+                })
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Returns the next frames of one of at most two tracks, with its index; pends forever without a track.
+async fn next(tracks: &mut [Track], ctx: &Ctx) -> Result<(usize, Vec<Arc<Frame>>), Problem> {
+    match tracks {
+        [] => std::future::pending().await,
+        [only] => Ok((0, only.next(ctx).await?)),
+        [first, second, ..] => tokio::select! {
+            frames = first.next(ctx) => Ok((0, frames?)),
+            frames = second.next(ctx) => Ok((1, frames?)),
+        },
     }
 }
 

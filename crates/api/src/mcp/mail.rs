@@ -12,8 +12,9 @@ use entente_aee_api::envelopes::AcceptedBody;
 use entente_aee_api::mailboxes::ItemBody;
 use entente_domain::aee::envelopes::drafts::EnvelopeDraft;
 use entente_domain::aee::envelopes::{EnvelopeType, Priority, VERSION};
-use entente_domain::canonical::{hex, inexact, numbers, sha256};
+use entente_domain::canonical::{inexact, numbers, sha256};
 use entente_domain::clock::rfc3339;
+use entente_domain::idempotency::derived_id;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::envelope_id;
@@ -138,7 +139,7 @@ async fn completed(call: &Call, said: SendArgs) -> Result<Vec<u8>, Problem> {
     let (now, from) = (call.ctx().now(), sender(call));
     if !has(&envelope, "id") {
         let id = match said.idempotency_key.as_deref() {
-            Some(key) => format!("key.{}", hex(&sha256(format!("{}\0{key}", call.caller.agent)))),
+            Some(key) => hidden_id(call, "key", &[&call.caller.agent, key])?,
             None => envelope_id(now, &*call.ctx().chance),
         };
         envelope.insert("id".to_owned(), Value::String(id));
@@ -157,6 +158,15 @@ async fn completed(call: &Call, said: SendArgs) -> Result<Vec<u8>, Problem> {
         }
     }
     Ok(Value::Object(envelope).to_string().into_bytes())
+}
+
+/// Returns an envelope id derived from these parts: the same on every server, also after a restart. It is keyed by a
+/// secret that is derived from the servers' shared key: ids are unique among all senders, so an id that others could
+/// compute from a guessed key could be taken before its sender uses it.
+fn hidden_id(call: &Call, prefix: &str, parts: &[&str]) -> Outcome<String> {
+    let secret = sha256(call.ctx().server_keys.signer.sign("entente: envelope ids of MCP").to_bytes());
+    let id = derived_id(&secret, prefix, parts);
+    id.ok_or_else(|| AppError::Inconsistent("an envelope id cannot be derived".to_owned()))
 }
 
 /// Returns the sender of an envelope that names none: the acting agent. A service that may act as others must name one.
@@ -253,8 +263,8 @@ async fn read_mailbox(call: Call) -> ToolResult {
 
 /// Answers a ping on behalf of an agent that has only tools: reading proves that it is reachable (AEE §9.2).
 ///
-/// The id of the response derives from a digest of the ping's id, which may already have the maximum length,
-/// so that reading again sends no second response. If the response is refused, the gateway reports the ping's
+/// The id of the response derives from the ping's id, so that reading again sends no second response; it is a digest,
+/// because the ping's id may already have the maximum length. If the response is refused, the gateway reports the ping's
 /// timeout.
 pub(super) async fn pong(call: &Call, entity: &str, item: &MailboxItem) -> Outcome<()> {
     let asked = &item.envelope;
@@ -273,7 +283,7 @@ pub(super) async fn pong(call: &Call, entity: &str, item: &MailboxItem) -> Outco
         trace: None,
     };
     let answered = async {
-        let answer = answer.write_as(format!("pong.{}", hex(&sha256(&asked.id))), call.ctx().now())?;
+        let answer = answer.write_as(hidden_id(call, "pong", &[&asked.id])?, call.ctx().now())?;
         let text = Value::Object(answer.members).to_string();
         call.require_private(text.as_bytes())?;
         acceptance::accept(&call.ctx().aee, &call.caller, &call.api.aee.ingest, text.as_bytes()).await

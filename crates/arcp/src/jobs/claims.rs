@@ -291,7 +291,7 @@ async fn take_with_intents(
     }
     let claimed = dress(ctx, &mut tx, rows, until).await?;
     tx.commit().await?;
-    logs.keys().for_each(|intent| ctx.feed.notify_committed(*intent));
+    logs.values().for_each(|log| ctx.feed.publish_log(log));
     Ok(claimed)
 }
 

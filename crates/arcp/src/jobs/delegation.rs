@@ -225,11 +225,46 @@ async fn delegate_held(
     };
     if made.preparing {
         let by = Delegation { parent: id, token: token_digest(token) };
-        let child = provide(ctx, made.job, Some(by)).await?.job;
-        return Ok((Verdict::made(&child), reported));
+        return match (provide(ctx, made.job, Some(by)).await, event) {
+            (Ok(child), _) => Ok((Verdict::made(&child.job), reported)),
+            (Err(AppError::Refused(refusal)), Some(event)) if is_final(&refusal) => {
+                refuse_late(ctx, id, token, &delegate_id, event, refusal).await
+            }
+            (Err(failure), _) => Err(failure),
+        };
     }
     ctx.feed.wake(WakeKey::Work(made.job.agent.clone()));
     Ok((Verdict::made(&made.job), reported))
+}
+
+/// Whether a refusal while a child got its credentials is about the child: not about the claim, and not passing.
+fn is_final(refusal: &Refusal) -> bool {
+    !matches!(refusal.code, Code::ClaimLost | Code::Unavailable)
+}
+
+/// Records the refusal of a child that an event asked for and that was prepared already, as [`delegate_held`] records
+/// an earlier one: the events after it are not lost with it.
+async fn refuse_late(
+    ctx: &Ctx,
+    id: JobId,
+    token: &str,
+    delegate_id: &str,
+    event: &Checked,
+    refusal: Refusal,
+) -> Outcome<(Verdict, Reported)> {
+    let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    let mut parent = locked.change(id)?;
+    parent.job().hold(&token_digest(token), parent.now())?;
+    // The same request may have been repeated meanwhile.
+    if let Some(before) = verdict_before(&mut tx, id, delegate_id, Some(event)).await? {
+        return Ok((before, told(&parent, Vec::new())));
+    }
+    event.append(&mut parent);
+    parent.refuse(Some(delegate_id), &refusal)?;
+    let reported = told(&parent, Vec::new());
+    locked.apply(parent);
+    locked.conclude(ctx, tx).await?;
+    Ok((Verdict::Refused(refusal), reported))
 }
 
 /// Returns the outcome of the same delegation before: by its name, or as the same event.

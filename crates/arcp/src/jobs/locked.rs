@@ -243,11 +243,7 @@ impl LockedJobs {
                 ctx.feed.wake(WakeKey::Work(job.agent.clone()));
             }
         }
-        for (intent, log) in &self.logs {
-            if log.has_advanced() {
-                ctx.feed.notify_committed(*intent);
-            }
-        }
+        self.logs.values().filter(|log| log.has_advanced()).for_each(|log| ctx.feed.publish_log(log));
         if !self.ended.is_empty() {
             ctx.state.provisioners.ring();
         }

@@ -1,6 +1,6 @@
 //! Idempotency keys: equal requests have equal fingerprints, all others have different ones.
 
-use entente_domain::idempotency::Idempotency;
+use entente_domain::idempotency::{Idempotency, derived_id};
 use entente_domain::limits::IDEMPOTENCY_KEY_BYTES;
 use entente_domain::refusal::Code;
 use proptest::collection::vec;
@@ -60,5 +60,19 @@ proptest! {
         let first = claim(&key, &operation, &body).item(0, &item);
         let own = claim(&first.key, &operation, &item);
         prop_assert_ne!(first.fingerprint, own.fingerprint);
+    }
+
+    /// An id tells its parts and the secret apart, wherever a byte of one could be taken for a byte of another.
+    #[test]
+    fn a_derived_id_tells_its_parts_and_its_secret(
+        a in (operation(), operation(), operation()), b in (operation(), operation(), operation()),
+        one in any::<[u8; 32]>(), other in any::<[u8; 32]>(),
+    ) {
+        let of = |secret: &[u8; 32], parts: &(String, String, String)| {
+            derived_id(secret, &parts.0, &[&parts.1, &parts.2]).unwrap()
+        };
+        prop_assert_eq!(of(&one, &a) == of(&one, &b), a == b, "{:?} and {:?}", a, b);
+        prop_assert_eq!(of(&one, &a) == of(&other, &a), one == other);
+        prop_assert_eq!(of(&one, &a).len(), a.0.len() + 65);
     }
 }

@@ -36,8 +36,7 @@ impl StateChanges {
         conn: &mut PgConnection,
         event: &Event,
     ) -> Outcome<Option<Arc<StateChange>>> {
-        let changes = CHANGES.iter().any(|kind| kind.wire() == event.event_type);
-        if event.posted || !changes {
+        if !changes_intent(event) {
             return Ok(None);
         }
         let version = event.payload.get("version").and_then(serde_json::Value::as_i64).unwrap_or(0);
@@ -54,6 +53,11 @@ impl StateChanges {
         self.0.put(event.intent_id, intent.clone());
         Ok(Some(Arc::new(StateChange { old_state, intent })))
     }
+}
+
+/// Returns whether an event changes its intent, so that followers need its turn.
+pub(super) fn changes_intent(event: &Event) -> bool {
+    !event.posted && CHANGES.iter().any(|kind| kind.wire() == event.event_type)
 }
 
 /// Replays the intent before an event, from the beginning of its log.

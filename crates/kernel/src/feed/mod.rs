@@ -16,9 +16,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use entente_domain::canonical;
 use entente_domain::ids::IntentId;
+use entente_domain::log::events::Event;
 use tokio::sync::Notify;
 
+use crate::log::writer::IntentLog;
 use crate::log::{GlobalPosition, Record};
 use crate::wakeups::{WakeKey, Wakeups};
 pub use frame::{Family, Frame, Opening, ResumeToken, Wire};
@@ -122,10 +125,19 @@ impl Feed {
     pub fn publish(&self, intent: IntentId, records: impl FnOnce() -> Vec<Record>) {
         self.signal(intent);
         if let Some(topic) = self.topic(intent) {
-            for record in records() {
-                let seq = record.seq();
-                topic.publish(seq - 1, seq, Some(Arc::new(Frame::new(ResumeToken::IntentLog(seq), record))));
-            }
+            records().into_iter().for_each(|record| push(&topic, record));
+        }
+    }
+
+    /// Publishes the events that a committed operation recorded on an intent. It only announces the commit, as
+    /// [`Self::notify_committed`] does, if the ring does not end right before them, or if followers need more than the
+    /// events: receipts, or the intent before a change.
+    pub fn publish_log(&self, log: &IntentLog) {
+        self.signal(log.intent_id);
+        let Some(topic) = self.topic(log.intent_id) else { return };
+        match records_after(topic.head(), log) {
+            Some(records) => records.into_iter().for_each(|record| push(&topic, record)),
+            None => self.look_at(log.intent_id),
         }
     }
 
@@ -246,4 +258,30 @@ impl Feed {
             }
         }
     }
+}
+
+/// Adds a record to the ring of its intent.
+fn push(topic: &IntentTopic, record: Record) {
+    let seq = record.seq();
+    topic.publish(seq - 1, seq, Some(Arc::new(Frame::new(ResumeToken::IntentLog(seq), record))));
+}
+
+/// Returns the records of an operation that directly follow the end of a ring, if its events are all of them.
+///
+/// After a gap each follower would read from the database by itself; `feed::streams::fill` reads once for all.
+fn records_after(head: Option<i64>, log: &IntentLog) -> Option<Vec<Record>> {
+    let (before, events) = log.events_alone()?;
+    if head != Some(before) {
+        return None;
+    }
+    events.iter().map(record).collect()
+}
+
+/// Returns the record of an event as it is read again: canonical JSON writes some numbers of a payload otherwise.
+fn record(event: &Event) -> Option<Record> {
+    if changes::changes_intent(event) || event.proof.is_some() {
+        return None;
+    }
+    let payload = serde_json::from_str(&canonical::text(&event.payload).ok()?).ok()?;
+    Some(Record::Event { event: Event { payload, ..event.clone() }, change: None })
 }

@@ -115,7 +115,7 @@ impl<'a> IntentTx<'a> {
         }
         log.save(&mut tx).await?;
         tx.commit().await?;
-        ctx.feed.notify_committed(log.intent_id);
+        ctx.feed.publish_log(&log);
         Ok(())
     }
 

@@ -71,6 +71,13 @@ impl IntentLog {
         self.tail.seq > self.opened_at
     }
 
+    /// Returns the recorded events, and the number before them; `None` if something else was numbered as well.
+    #[must_use]
+    pub fn events_alone(&self) -> Option<(i64, &[Event])> {
+        let count = i64::try_from(self.recorded.len()).ok()?;
+        (count == self.tail.seq - self.opened_at).then_some((self.opened_at, self.recorded.as_slice()))
+    }
+
     /// Number of the entry that is recorded next.
     #[must_use]
     pub fn next_seq(&self) -> i64 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::stage::{broker, litellm, places_of, setup, states, take_back, world};
 use super::upstream::{ADMIN_KEY, ProvisionerError, Upstream};
-use crate::arcp::jobs::{Hand, events, id, status};
+use crate::arcp::jobs::{Hand, events, id, kinds, status};
 use crate::harness::process::{KEY, Launch, Place, key_of};
 use crate::harness::{Client, Cluster, Value, World, json, talk};
 
@@ -140,7 +140,19 @@ async fn a_child_has_its_own_and_its_parents_end_ends_them() {
     assert_eq!((take_back(&world).await, upstream.out().len()), (2, 0));
     // The child goes on; below a job that is over nothing gets credentials any more.
     let below = json!({ "delegate_id": "d-2", "agent": "echo", "lease_request": { "model.use": ["gpt-9"] } });
-    hand.tell(&claimed, "delegate", below).await.refused(422, "INVALID_REQUEST");
+    hand.tell(&claimed, "delegate", below.clone()).await.refused(422, "INVALID_REQUEST");
+    // Asked for by an event, it is refused like any other child, once, and the events after it are kept.
+    let batch = json!([
+        { "kind": "delegate", "event_key": "d", "body": below },
+        { "kind": "log", "event_key": "l", "body": { "level": "info", "message": "on" } },
+    ]);
+    for denials in [json!([["d-2", "INVALID_REQUEST"]]), json!([])] {
+        let told = hand.events(&claimed, batch.clone()).await.ok();
+        let denied = told["denied"].as_array().unwrap().iter();
+        let denied: Vec<Value> = denied.map(|one| json!([one["call_id"], one["code"]])).collect();
+        assert_eq!((json!(denied), &told["children"]), (denials, &json!([])), "{told}");
+        assert_eq!(kinds(&client, id(&claimed)).await, ["delegate", "tool_result", "log"]);
+    }
     for over in [&parent, &claimed] {
         let mut late = ask();
         late["parent_job_id"] = over["job_id"].clone();
