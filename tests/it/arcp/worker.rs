@@ -32,6 +32,15 @@ fn lives(pid: &str) -> bool {
     }
 }
 
+/// Returns whether a process handles SIGTERM itself: bit 14 of its caught signals.
+fn hears_stops(pid: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & (1 << 14) != 0)
+}
+
 /// Waits until a process has ended.
 async fn over(pid: &str, limit: Duration) {
     let began = Instant::now();
@@ -319,7 +328,12 @@ async fn a_watchdog_lives_as_long_as_its_worker() {
     let hand = desk.worker(&["polite", "echo"], &["--slots", "2"]).await;
     let Some(first) = watchdog(&hand) else { return };
     let pid = |text: &str| Pid::from_raw(text.parse().unwrap()).unwrap();
-    // A stop signal for all processes of a service does not end it before the worker.
+    // A stop signal for all processes of a service does not end it before the worker, once it listens for signals.
+    let began = Instant::now();
+    while !hears_stops(&first) {
+        assert!(began.elapsed() < PATIENCE, "{first} listens for no signals");
+        sleep(Duration::from_millis(5)).await;
+    }
     kill_process(pid(&first), Signal::TERM).unwrap();
     desk.follow("echo", &[]).await;
     assert!(lives(&first));
