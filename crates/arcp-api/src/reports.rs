@@ -1,8 +1,9 @@
 //! Routes through which workers report on their jobs (ARCP-W-11.2): events, the result, an error.
 
 use actix_web::{post, web};
-use entente_arcp::jobs::{End, EventAsk, Reported};
+use entente_arcp::jobs::{EventAsk, Reported};
 use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::jobs::ends::End;
 use entente_domain::arcp::jobs::wire::numbers;
 use entente_domain::ids::JobId;
 use entente_http::body::Body;

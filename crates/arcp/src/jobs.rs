@@ -47,7 +47,7 @@ pub use holding::{HeldJob, Holding, held, holdings};
 pub use log::{JobEventPosition, Stored};
 pub use preparing::tidy_credentials;
 pub use reading::{Description, JobFilter, describe, events, list};
-pub use reports::{Child, Denied, End, EventAsk, Reported};
+pub use reports::{Child, Denied, EventAsk, Reported};
 pub(crate) use results::chunk_bytes;
 pub use results::{Piece, Result, pieces, result};
 pub use rotation::{Rotated, rotate};

@@ -2,6 +2,7 @@
 
 use entente_domain::refusal::{Code, Refusal};
 use entente_runtime::deadlines::Late;
+use entente_runtime::turnstile::QueueFull;
 use entente_store::commit::Unanswered;
 
 /// An operation's error.
@@ -70,6 +71,16 @@ impl From<Unanswered> for AppError {
 impl From<Late> for AppError {
     fn from(late: Late) -> Self {
         Self::Unavailable(late.to_string())
+    }
+}
+
+/// Slow hashes are what is queued: passwords, and keys of earlier releases.
+impl From<QueueFull> for AppError {
+    fn from(_: QueueFull) -> Self {
+        let message = "So many passwords and old keys are being checked at this moment that nothing more is taken. Try \
+                       again in a second.";
+        let refusal = Refusal { retry_after_seconds: Some(1), ..Refusal::new(Code::Unavailable, message) };
+        refusal.into()
     }
 }
 

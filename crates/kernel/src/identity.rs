@@ -13,4 +13,3 @@ pub mod people;
 pub mod principals;
 pub mod seeds;
 pub mod server_keys;
-pub(crate) mod turnstile;

@@ -25,7 +25,6 @@ pub mod messages;
 pub mod nodes;
 pub mod overview;
 pub mod pages;
-pub mod refused;
 pub mod shares;
 pub mod wakeups;
 pub mod webhooks;

@@ -1,5 +1,5 @@
 //! Runtime services around the domain: system clock and randomness, TLS, metrics, spans, supervised tasks,
-//! deadlines, caches and lines of pipes. Nothing here depends on a protocol, HTTP or SQL.
+//! deadlines, caches, queues and lines of pipes. Nothing here depends on a protocol, HTTP or SQL.
 
 pub mod cache;
 pub mod deadlines;
@@ -7,7 +7,9 @@ pub mod environment;
 pub mod keyed;
 pub mod lines;
 pub mod metrics;
+pub mod refused;
 pub mod signals;
 pub mod spans;
 pub mod tasks;
 pub mod tls;
+pub mod turnstile;

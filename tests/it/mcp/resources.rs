@@ -109,7 +109,9 @@ async fn the_list_of_resources_has_pages() {
     assert!(pages > 1);
     assert_eq!(found.len(), all.len(), "none is listed twice");
     assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), all);
-    failed(&mcp.request("resources/list", json!({ "cursor": "nonsense" })).await, 200, -32602);
+    for cursor in ["nonsense", "", "-", "-:", "x:1", "-:-1"] {
+        failed(&mcp.request("resources/list", json!({ "cursor": cursor })).await, 200, -32602);
+    }
     world.end().await;
 }
 

@@ -3,10 +3,11 @@
 //! REST of workers).
 
 use entente_arcp::jobs;
-use entente_arcp::jobs::{End, EventAsk, OperationAsk, Reported};
+use entente_arcp::jobs::{EventAsk, OperationAsk, Reported};
 use entente_arcp_api::jobs::job_id;
 use entente_arcp_api::reports::ReportedBody;
 use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::jobs::ends::End;
 use entente_domain::arcp::jobs::wire::numbers;
 use entente_domain::refusal::Code;
 use entente_http::error::Problem;

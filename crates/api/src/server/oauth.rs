@@ -23,8 +23,8 @@ use entente_http::body::Raw;
 use entente_http::error::{Problem, Reply};
 use entente_http::site::host;
 use entente_kernel::identity::{access_tokens, authentication};
-use entente_kernel::refused::Refused;
 use entente_kernel::{AppError, Grant};
+use entente_runtime::refused::Refused;
 use serde_json::{Value, json};
 
 use crate::ApiState;

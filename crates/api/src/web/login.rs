@@ -15,7 +15,7 @@ use entente_kernel::AppError;
 use entente_kernel::identity::keys::NewKey;
 use entente_kernel::identity::people::KeyPurpose;
 use entente_kernel::identity::{authentication, keys, people};
-use entente_kernel::refused::Refused;
+use entente_runtime::refused::Refused;
 use serde::Deserialize;
 
 use super::guard::{Form, OpenForm, PageError, PageResult, UNSAFE, Visitor};

@@ -8,18 +8,18 @@ use entente_domain::arcp::chunks;
 use entente_domain::arcp::chunks::{CHUNK_BYTES, ChunkFault};
 use entente_domain::arcp::credentials::redact;
 use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::jobs::ends::End;
 use entente_domain::arcp::jobs::events;
 use entente_domain::arcp::jobs::events::{Kind, Meaning, Operation};
 use entente_domain::arcp::jobs::wire::ResultPayload;
 use entente_domain::arcp::jobs::{Ending, JobStatus, ended_by};
-use entente_domain::canonical::{self, Digest, sha256};
+use entente_domain::canonical::Digest;
 use entente_domain::clock::{self, Timestamp};
 use entente_domain::ids::JobId;
 use entente_domain::limits::NAME_BYTES;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::Outcome;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
 
 use super::claim_tokens::token_digest;
 use super::locked::{JobChange, LockedJobs};
@@ -53,33 +53,6 @@ impl Checked {
         let ts = self.ts.unwrap_or(change.now());
         change.append(&self.kind, ts, self.body.clone(), self.event_key.clone());
     }
-}
-
-/// End of a job as reported by its worker.
-#[derive(Debug, Clone)]
-pub enum End {
-    /// Success, with an inline result or the id of a streamed one.
-    Result {
-        /// Inline result.
-        result: Option<Box<RawValue>>,
-        /// Id of the streamed result.
-        result_id: Option<String>,
-        /// Size of the streamed result in bytes.
-        result_size: Option<u64>,
-        /// One-sentence summary.
-        summary: Option<String>,
-    },
-    /// Failure.
-    Error {
-        /// Error code.
-        code: String,
-        /// Error message.
-        message: String,
-        /// Whether a retry can succeed.
-        retryable: Option<bool>,
-        /// Additional details.
-        details: Option<Map<String, Value>>,
-    },
 }
 
 /// A submitted report.
@@ -123,7 +96,7 @@ impl Report {
         if let End::Error { code, .. } = &end {
             fault(code)?;
         }
-        let digest = digest(&end).map_err(|e| {
+        let digest = end.digest().map_err(|e| {
             let message = format!("The report cannot be read: {e}. Send it as JSON.");
             Refusal::new(Code::InvalidRequest, message)
         })?;
@@ -138,31 +111,6 @@ impl Report {
         };
         events.iter().filter_map(|event| event.event_key.as_deref())
     }
-}
-
-/// Digest that tells a repeated report of an end from another one.
-///
-/// Equal JSON counts as equal, however it is written; `result_size` is only a check of the chunks.
-fn digest(end: &End) -> Result<Digest, serde_json::Error> {
-    let said = match end {
-        End::Result { result, result_id, result_size: _, summary } => {
-            let value = result.as_deref().and_then(exact);
-            // Numbers that canonical JSON would round are compared as they are written.
-            let written = result.as_deref().filter(|_| value.is_none()).map(RawValue::get);
-            json!({ "result": value, "written": written, "result_id": result_id, "summary": summary })
-        }
-        End::Error { code, message, retryable, details } => {
-            json!({ "code": code, "message": message, "retryable": retryable, "details": details })
-        }
-    };
-    canonical::text(&said).map(sha256)
-}
-
-/// The value of a JSON text that has the same meaning in canonical form.
-fn exact(text: &RawValue) -> Option<Value> {
-    // The text, not the value: the parser has already rounded integers of more than 64 bits.
-    canonical::exact_text(text.get()).ok()?;
-    serde_json::from_str(text.get()).ok()
 }
 
 /// Status that a report would give the job.
@@ -399,25 +347,4 @@ fn null() -> Option<Box<RawValue>> {
 fn chunk_fault(fault: &ChunkFault) -> Refusal {
     let code = if *fault == ChunkFault::TooLarge { Code::ResultTooLarge } else { Code::InvalidRequest };
     Refusal::new(code, format!("The result cannot be taken so: {fault}. Nothing of the request was kept."))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_are_the_same_report_only_if_every_number_is() {
-        let of = |text: &str| {
-            let result = RawValue::from_string(text.to_owned()).ok();
-            digest(&End::Result { result, result_id: None, result_size: None, summary: None }).unwrap()
-        };
-        assert_eq!(of(r#"{ "a": 1.50, "b": [2] }"#), of(r#"{"b":[2],"a":1.5}"#));
-        for (one, other) in [
-            ("9007199254740993", "9007199254740992"),
-            ("18446744073709551617", "18446744073709551616"),
-            ("18446744073709551617", "18446744073709551618"),
-        ] {
-            assert_ne!(of(one), of(other), "{one} {other}");
-        }
-    }
 }

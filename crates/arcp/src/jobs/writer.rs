@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::Job;
+use entente_domain::arcp::jobs::ends::End;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId, NodeId};
 use entente_domain::refusal::{Code, Refusal};
@@ -21,7 +22,7 @@ use sqlx::PgConnection;
 use super::acceptance::{Submission, Submitted, accept, being_prepared};
 use super::locked::LockedJobs;
 use super::reading::conceal;
-use super::reports::{End, Report, Reported, judge};
+use super::reports::{Report, Reported, judge};
 use super::writes::{self, Fresh};
 use super::{budgets, log, rows};
 use crate::Ctx;

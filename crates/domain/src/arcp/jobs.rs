@@ -1,11 +1,12 @@
 //! Jobs (ARCP §7): their states, transitions and ends.
 //!
 //! Requests are in `jobs/ask.rs`, workers' reports in `jobs/events.rs`, children that they ask for in
-//! `jobs/delegations.rs`, payloads for clients in `jobs/wire.rs`, permissions and budgets in `capabilities.rs` and `budgets.rs`, streamed results in
+//! `jobs/delegations.rs`, ends in `jobs/ends.rs`, payloads for clients in `jobs/wire.rs`, permissions and budgets in `capabilities.rs` and `budgets.rs`, streamed results in
 //! `chunks.rs`.
 
 pub mod ask;
 pub mod delegations;
+pub mod ends;
 pub mod events;
 pub mod may;
 pub mod wire;

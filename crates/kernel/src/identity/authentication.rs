@@ -15,13 +15,13 @@ use entente_domain::clock::{self, Timestamp};
 use entente_domain::identity::keys::{Key, Presented, Scope};
 use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::KeyId;
+use entente_runtime::refused::Refused;
 
 use crate::identity::access_tokens;
 use crate::identity::caller::unauthenticated;
 use crate::identity::grants::Memory;
 use crate::identity::keys;
 use crate::identity::keys::{Found, find_by_public_ids};
-use crate::refused::Refused;
 use crate::{AppError, Ctx, Grant, Outcome, run_blocking};
 
 /// A secret that is never logged.

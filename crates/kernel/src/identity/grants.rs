@@ -16,10 +16,10 @@ use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::rate::{Allowance, Verdict, judge};
 use entente_runtime::cache::OwnedCache;
 use entente_runtime::metrics::Metrics;
+use entente_runtime::refused::Watch;
+use entente_runtime::turnstile::Turnstile;
 use tokio_util::sync::CancellationToken;
 
-use crate::identity::turnstile::Turnstile;
-use crate::refused::Watch;
 use crate::shares::Share;
 
 /// Maximum number of cached keys that were verified, and of refused ones; the least recently used one is dropped.

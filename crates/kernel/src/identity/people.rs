@@ -26,6 +26,7 @@ use entente_domain::identity::principals::{Principal, PrincipalKind, SYSTEM};
 use entente_domain::ids::{IntentId, KeyId};
 use entente_domain::log::events::{Draft, Kind as EventKind};
 use entente_domain::refusal::{Code, Refusal};
+use entente_runtime::refused::Refused;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -35,7 +36,6 @@ use crate::identity::people::links::Maker;
 use crate::identity::people::passwords::{Known, password_of};
 use crate::identity::principals;
 use crate::log::writer::IntentLog;
-use crate::refused::Refused;
 use crate::{AppError, Caller, Ctx, IntentTx, Outcome, not_found, run_blocking};
 pub use links::tidy;
 pub use passwords::{change_password, set_password};

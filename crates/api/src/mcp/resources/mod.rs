@@ -175,28 +175,3 @@ async fn channel(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Result<Value, Pro
     }
     Ok(body)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_position_is_read_as_it_was_written() {
-        let id: IntentId = uuid::Uuid::from_u128(7).into();
-        for at in [Position::default(), Position { before: Some(id), listed: 3 }] {
-            assert_eq!(Position::parse(&at.show()), Some(at));
-        }
-        assert_eq!(["", "-", "-:", "x:1", "-:-1"].map(Position::parse), [None; 5]);
-    }
-
-    #[test]
-    fn a_uri_names_an_intent_or_a_channel() {
-        let intent: IntentId = uuid::Uuid::from_u128(7).into();
-        let channel: ChannelId = uuid::Uuid::from_u128(8).into();
-        assert_eq!(subject(&format!("entente://intents/{intent}")), Some(Subject::Intent(intent)));
-        assert_eq!(subject(&format!("entente://channels/{channel}")), Some(Subject::Channel(channel)));
-        for other in [format!("entente://intents/{channel}"), "file:///x".to_owned(), String::new()] {
-            assert_eq!(subject(&other), None, "{other}");
-        }
-    }
-}

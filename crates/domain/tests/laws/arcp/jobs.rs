@@ -2,6 +2,7 @@
 //! in order.
 
 mod ask;
+mod ends;
 
 use entente_domain::arcp::chunks::{CHUNK_BYTES, Chunk, ChunkFault, Encoding, Streamed, end, take};
 use entente_domain::arcp::faults::Fault;

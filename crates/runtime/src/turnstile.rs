@@ -5,16 +5,18 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use entente_domain::refusal::{Code, Refusal};
-use tokio::sync::{Semaphore, SemaphorePermit};
-
-use crate::{AppError, Outcome};
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
 /// Maximum length of the queue: at some 20 ms each, two at a time, the last one waits for a third of a second.
 const QUEUE: usize = 32;
 
 /// Tasks at a time: each takes a core and 19 MiB for some 20 ms, and they must not occupy all cores.
 const TURNS: usize = 2;
+
+/// The queue is full: the caller should retry in a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the queue is full")]
+pub struct QueueFull;
 
 /// A semaphore with a bounded queue.
 #[derive(Debug)]
@@ -52,18 +54,15 @@ impl Turnstile {
     /// Waits for a turn.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] if too many wait already.
-    pub async fn enter(&self) -> Outcome<Admission<'_>> {
+    /// [`QueueFull`] if too many wait already.
+    pub async fn enter(&self) -> Result<Admission<'_>, QueueFull> {
         let before = self.inside.fetch_add(1, Ordering::AcqRel);
         let place = Place(&self.inside);
         if before >= self.most {
-            let message = "So many passwords and old keys are being checked at this moment that nothing more is taken. Try \
-                           again in a second.";
-            let refusal =
-                Refusal { retry_after_seconds: Some(1), ..Refusal::new(Code::Unavailable, message) };
-            return Err(refusal.into());
+            return Err(QueueFull);
         }
-        let permit = self.turns.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
+        // The semaphore is never closed; a closed one would admit nobody.
+        let permit = self.turns.acquire().await.map_err(|_: AcquireError| QueueFull)?;
         Ok(Admission { _permit: permit, _place: place })
     }
 }
@@ -80,9 +79,7 @@ mod tests {
         tokio::pin!(second);
         let moment = std::time::Duration::from_millis(20);
         assert!(tokio::time::timeout(moment, second.as_mut()).await.is_err(), "there is one turn");
-        let third = stile.enter().await.unwrap_err();
-        let AppError::Refused(refusal) = third else { panic!("{third}") };
-        assert_eq!((refusal.code, refusal.retry_after_seconds), (Code::Unavailable, Some(1)));
+        assert_eq!(stile.enter().await.unwrap_err(), QueueFull);
         drop(first);
         drop(second.await.unwrap());
         assert_eq!(stile.inside.load(Ordering::Acquire), 0);

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use entente_runtime::cache::OwnedCache;
+use crate::cache::OwnedCache;
 
 /// Maximum log entries of one address in [`SPAN`].
 const LINES: u32 = 20;
