@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs missing tools for building, running and testing: a C compiler, PostgreSQL's programs, PgBouncer, the Python
-# clients, and a browser with its driver. Any version of Node.js with npm suffices: the tests bring their own in node_modules. With
-# the argument `run` it skips Python and the browser, which only the tests need; with `deny` it installs only cargo-deny,
-# which takes minutes where it must be compiled. Does nothing, quickly, when everything is installed.
+# clients with the examples of their sdists, and a browser with its driver. Any version of Node.js with npm suffices: the
+# tests bring their own in node_modules. With the argument `run` it skips Python and the browser, which only the tests need;
+# with `deny` it installs only cargo-deny, which takes minutes where it must be compiled. Does nothing, quickly, when
+# everything is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -69,10 +70,21 @@ fi
 [ "${1:-}" != run ] || exit 0
 
 stamp=.venv/.installed
-if [ ! -e "$stamp" ] || [ tests/clients/requirements.txt -nt "$stamp" ]; then
+requirements=(tests/clients/requirements.txt tests/clients/requirements-mcp.txt)
+if [ ! -e "$stamp" ] || [ "${requirements[0]}" -nt "$stamp" ] || [ "${requirements[1]}" -nt "$stamp" ]; then
   echo "installing the Python clients into .venv"
   python3 -m venv .venv
-  .venv/bin/pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
+  .venv/bin/pip install --quiet --disable-pip-version-check -r "${requirements[0]}"
+  # Clients of MCP that need another version of its SDK have an environment of their own.
+  python3 -m venv .venv/mcp
+  .venv/mcp/bin/pip install --quiet --disable-pip-version-check -r "${requirements[1]}"
+  # Examples and tests of the SDKs are only in their sdists, of the same versions.
+  rm -rf .venv/sdists
+  for package in agentruntimecontrolprotocol openintent; do
+    pinned=$(grep "^$package==" "${requirements[0]}")
+    .venv/bin/pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest .venv/sdists "$pinned"
+    tar -xzf ".venv/sdists/${pinned/==/-}.tar.gz" -C .venv/sdists
+  done
   touch "$stamp"
 fi
 

@@ -70,10 +70,10 @@ def running(command: list, url: str, key: str, ready: str | None = None):
             process.kill()
 
 
-def worker(url: str, key: str, slots: int = 4, versions: list[str] = VERSIONS, drain: int = 0):
-    """Runs `entente worker` with the agents of these tests."""
+def worker(url: str, key: str, slots: int = 4, versions: list[str] = VERSIONS, drain: int = 0, program: str = "agents.py"):
+    """Runs `entente worker` with the agents of a program of these tests."""
     agents = [f"--agent={version}" for version in versions]
-    command = f"exec '{sys.executable}' '{HERE / 'agents.py'}'"
+    command = f"exec '{sys.executable}' '{HERE / program}'"
     arguments = [f"--slots={slots}", f"--drain-seconds={drain}", "--kill-seconds=2", "--default", f"--exec={command}"]
     return running([PROGRAM, "worker", *agents, *arguments], url, key, "works on")
 

@@ -89,14 +89,14 @@ def check_log(log: str) -> None:
 
 
 @contextlib.contextmanager
-def serving(**settings: str):
-    """Runs a separate server, and yields its URL."""
+def serving(seeds: tuple[str, ...] = (), **settings: str):
+    """Runs a separate server, with more keys of the form `kind:id=key`, and yields its URL."""
     assert PROGRAM.exists(), "build it first: cargo build"
     with tempfile.TemporaryDirectory(prefix="entente-clients-") as home:
         # When the tests run as root, PostgreSQL runs as another user, which needs access.
         os.chmod(home, 0o755)
         keys = [f"service:{SERVICE}={SERVICE}", *(f"agent:{agent}={key}" for agent, key in AGENTS.items())]
-        keys.append(f"human:{'='.join(GRACE)}")
+        keys += [f"human:{'='.join(GRACE)}", *seeds]
         arguments = ["dev", "--bind", "127.0.0.1:0", "--data-dir", "data", *(f"--seed={key}" for key in keys)]
         log = Path(home, "log")
         with log.open("w") as errors, subprocess.Popen(
