@@ -1,12 +1,14 @@
 # Workflow files of the SDK: the SDK accepts a file and its parts, and `entente workflow apply` creates the same intents
 # that the SDK's coordinator would create.
 
+import ast
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
-from conftest import AGENTS, PROGRAM
+from conftest import AGENTS, PROGRAM, SERVICE
 from openintent.workflow import WorkflowSpec, WorkflowValidationError, validate_workflow
 
 # Written for this test.
@@ -42,6 +44,30 @@ workflow:
       context: [dependencies]
 """
 
+SDIST = Path(__file__).parents[2] / ".venv" / "sdists" / "openintent-0.17.0"
+# Files in the sources of the SDK: the two that its command writes, and those of its own tests, right and wrong ones.
+RIGHT, WRONG = 11, 5
+
+
+def published() -> list[tuple[str, str]]:
+    """Returns the workflow files in the texts of the SDK's sdist, with the place of each."""
+    sources = [SDIST / "openintent" / "cli.py", *sorted(SDIST.glob("tests/test_workflow*.py"))]
+    found = []
+    for source in sources:
+        tree = ast.parse(source.read_text())
+        formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+        parts = {id(part) for node in formatted for part in node.values}
+        for node in ast.walk(tree):
+            text = ""
+            if isinstance(node, ast.JoinedStr):
+                # The template's name of a workflow.
+                text = "".join(part.value if isinstance(part, ast.Constant) else "template" for part in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+                text = node.value
+            if text.lstrip().startswith('openintent: "1.0"'):
+                found.append((f"{source.name}:{node.lineno}", text))
+    return found
+
 
 @pytest.fixture
 def flavour():
@@ -56,9 +82,9 @@ def file(tmp_path):
     return path
 
 
-def workflow(url: str, *arguments) -> subprocess.CompletedProcess:
+def workflow(url: str, *arguments, key: str = AGENTS["agent.ada"]) -> subprocess.CompletedProcess:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("ENTENTE_")}
-    environ |= {"ENTENTE_URL": url, "ENTENTE_API_KEY": AGENTS["agent.ada"]}
+    environ |= {"ENTENTE_URL": url, "ENTENTE_API_KEY": key}
     command = [PROGRAM, "workflow", *arguments, "--json"]
     return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
 
@@ -107,3 +133,28 @@ def test_check_refuses_what_the_sdk_refuses(url, file):
         checked = workflow(url, "check", file)
         assert checked.returncode == 1, new
         assert json.loads(checked.stderr)["errors"], new
+
+
+def test_the_files_in_the_sources_of_the_sdk_are_applied_or_refused_as_the_sdk_does(url, connect, tmp_path):
+    service, counts = connect("agent.ada", SERVICE, "sync"), [0, 0]
+    for place, text in published():
+        path = tmp_path / "published.yaml"
+        path.write_text(text)
+        try:
+            expected = WorkflowSpec.from_yaml(path).to_portfolio_spec()
+        except WorkflowValidationError:
+            expected = None
+        counts[expected is None] += 1
+        checked = workflow(url, "check", path)
+        assert checked.returncode == (1 if expected is None else 0), place + checked.stderr
+        if expected is None:
+            assert json.loads(checked.stderr)["errors"], place
+            continue
+        # The service's key may enter the file's agents into the directory.
+        applied = workflow(url, "apply", path, key=SERVICE)
+        assert applied.returncode == 0, place + applied.stdout
+        root = service.get_intent(json.loads(applied.stdout)["intent_id"])
+        assert root.title == expected.name, place
+        parts = service.get_children(root.id)
+        assert sorted(part.title for part in parts) == sorted(intent.title for intent in expected.intents), place
+    assert counts == [RIGHT, WRONG], "the sdist has other files than before"
