@@ -3,14 +3,14 @@
 //!
 //! Characters are folded to Latin letters, digits and ASCII punctuation, which are imitated most. Letters that resemble
 //! each other within another script stay apart, because there they tell words apart. The fold is coarser than reading
-//! all the same: it equates "1", "I", "i" and "l", "0" and "o", "m" and "rn". So only `agree` compares by it, and
-//! never two texts in plain ASCII.
+//! all the same: without case, "i" is a capital "I" and so an "l". Two texts in plain ASCII are compared by their [`Shape`]
+//! instead, which keeps "fail" and "fall" apart.
 
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_security::confusable_detection::skeleton;
 
-use super::words::{folded, is_ignored};
+use super::words::{folded, is_ignored, key};
 
 /// Maximum number of rounds of [`fold`]; three are enough for every character of Unicode.
 const ROUNDS: usize = 8;
@@ -113,6 +113,48 @@ fn is_latin(one: char) -> bool {
 /// A capital may look like another letter than its lower case: "Н" looks like "H", and "н" does not look like "h".
 pub(super) fn readings(text: &str) -> [String; READINGS] {
     [text.to_owned(), fold(text), fold(&folded(text))]
+}
+
+/// Stands in a [`Shape`] for "I", which has the look of "l" and is "i" without case. Case and compatibility forms leave it.
+const CAPITAL_I: char = 'ı';
+
+/// The looks of a text in plain ASCII, without case and punctuation: "De1ete" and "DELETE" are alike, and so are "100",
+/// "1OO" and "lOO".
+///
+/// UTS #39 (`confusables.txt`) knows five look-alikes there: "0" and "O", "1", "I" and "|" and "l", "m" and "rn". No two
+/// digits are alike, so numbers that differ stay apart. Words such as "modem" and "modern" are alike: a question that
+/// differs from a refused one in nothing else is refused, and other words are easily found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Shape(String);
+
+impl Shape {
+    pub(super) fn of(text: &str) -> Self {
+        let mut shown = String::with_capacity(text.len());
+        for one in text.nfkc() {
+            match one {
+                '0' => shown.push('o'),
+                '1' | '|' => shown.push('l'),
+                'I' => shown.push(CAPITAL_I),
+                'm' | 'M' => shown.push_str("rn"),
+                other => shown.push(other),
+            }
+        }
+        Self(key(&shown))
+    }
+
+    /// Returns whether every character is the same or has the same look. That is not transitive: "I" is like "i" and
+    /// like "l".
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let is_like = |one: char, other: char| {
+            one == other
+                || one == CAPITAL_I && matches!(other, 'i' | 'l')
+                || other == CAPITAL_I && matches!(one, 'i' | 'l')
+        };
+        let Self(one) = self;
+        let Self(other) = other;
+        one.chars().count() == other.chars().count()
+            && one.chars().zip(other.chars()).all(|(one, other)| is_like(one, other))
+    }
 }
 
 /// Returns whether two texts are the same in any of their [`readings`]; two plain ones only as they are.

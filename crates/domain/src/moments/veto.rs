@@ -6,7 +6,7 @@
 
 use super::brief::Brief;
 use super::lints::{Lint, found};
-use super::look_alikes::{READINGS, agree, readings};
+use super::look_alikes::{READINGS, Shape, readings};
 use super::words::{is_blank, jaccard_at_least, key, set, words};
 use super::{Moment, MomentState};
 use crate::clock::Timestamp;
@@ -175,8 +175,9 @@ pub fn after_end<'a>(
 /// Features that make two questions the same, or near duplicates, in each way to read them.
 struct Sameness {
     readings: [Reading; READINGS],
-    /// Whether the question is ASCII except for punctuation, so that no character of it imitates another.
-    is_plain: bool,
+    /// What a question in ASCII except for punctuation looks like. No character of it imitates another script's, so it
+    /// is compared with another such question by its shape, which is finer than the readings.
+    plain: Option<Shapes>,
 }
 
 /// Features of a question in one way to read it.
@@ -186,27 +187,52 @@ struct Reading {
     labels: Vec<String>,
 }
 
+/// Shapes of a question's texts.
+struct Shapes {
+    stem: Shape,
+    labels: Vec<Shape>,
+}
+
 impl Sameness {
     fn of(brief: &Brief) -> Self {
+        let options = &brief.question.options;
         let stems = readings(&brief.question.stem);
-        let labels: Vec<[String; READINGS]> =
-            brief.question.options.iter().map(|option| readings(&option.label)).collect();
+        let labels: Vec<[String; READINGS]> = options.iter().map(|option| readings(&option.label)).collect();
         let readings: [Reading; READINGS] = std::array::from_fn(|nth| Reading {
             stem: key(&stems[nth]),
             words: set(words(&stems[nth])),
             labels: set(labels.iter().map(|label| key(&label[nth])).collect()),
         });
-        let [plain, ..] = &readings;
-        let is_plain = plain.stem.is_ascii() && plain.labels.iter().all(|label| label.is_ascii());
-        Self { readings, is_plain }
+        let [as_it_is, ..] = &readings;
+        let is_plain = as_it_is.stem.is_ascii() && as_it_is.labels.iter().all(|label| label.is_ascii());
+        let plain = is_plain.then(|| Shapes {
+            stem: Shape::of(&brief.question.stem),
+            labels: options.iter().map(|option| Shape::of(&option.label)).collect(),
+        });
+        Self { readings, plain }
     }
 
     /// Returns whether both questions agree in a feature, in any way to read them.
     fn agrees(&self, other: &Self, same: impl Fn(&Reading, &Reading) -> bool) -> bool {
-        agree(&self.readings, &other.readings, self.is_plain && other.is_plain, same)
+        self.readings.iter().zip(&other.readings).any(|(one, other)| same(one, other))
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        self.agrees(other, |one, other| one.stem == other.stem && one.labels == other.labels)
+        match (&self.plain, &other.plain) {
+            (Some(one), Some(other)) => one.are_like(other),
+            _ => self.agrees(other, |one, other| one.stem == other.stem && one.labels == other.labels),
+        }
+    }
+}
+
+impl Shapes {
+    /// Returns whether the stems are alike, and each label has one like it on the other side.
+    fn are_like(&self, other: &Self) -> bool {
+        let within = |labels: &[Shape], others: &[Shape]| {
+            labels.iter().all(|label| others.iter().any(|one| one.is_like(label)))
+        };
+        self.stem.is_like(&other.stem)
+            && within(&self.labels, &other.labels)
+            && within(&other.labels, &self.labels)
     }
 }

@@ -70,6 +70,24 @@ fn disguised(text: &str, picks: &[(usize, usize)]) -> String {
     shown
 }
 
+/// Disguises a text with look-alikes in ASCII: each pick chooses one for one character.
+fn disguised_in_ascii(text: &str, picks: &[usize]) -> String {
+    let looks = |one: char| match one {
+        '0' => ["0", "O", "o", "0"],
+        'O' | 'o' => ["0", "O", "o", "O"],
+        '1' | 'l' => ["1", "I", "l", "|"],
+        'L' => ["L", "l", "1", "|"],
+        'm' => ["rn", "m", "Rn", "M"],
+        'M' => ["RN", "M", "m", "rn"],
+        _ => ["", "", "", ""],
+    };
+    let shown = text.chars().zip(picks.iter().cycle()).map(|(one, pick)| match looks(one)[*pick] {
+        "" => one.to_string(),
+        look => look.to_owned(),
+    });
+    shown.collect()
+}
+
 #[test]
 fn known_disguises_are_seen_through() {
     let pairs = [
@@ -89,6 +107,32 @@ fn known_disguises_are_seen_through() {
     }
 }
 
+/// UTS #39 has look-alikes within ASCII too: 0 O, 1 I l |, m rn.
+#[test]
+fn disguises_in_plain_ascii_are_seen_through() {
+    let pairs = [
+        ("Delete everything?", "De1ete everything?"),
+        ("Delete everything?", "DeIete everything?"),
+        ("Delete everything?", "De|ete everything?"),
+        ("DELETE EVERYTHING?", "de1ete everything?"),
+        ("In Iowa?", "ln lowa?"),
+        ("In Iowa?", "in 1owa?"),
+        ("Drop the old tables?", "Dr0p the 0ld tab1es?"),
+        ("Remove the modem?", "Rernove the modern?"),
+        ("REMOVE THEM?", "REM0VE THERN?"),
+        ("Pay 100?", "Pay 1OO?"),
+        ("Pay 100?", "Pay lOo?"),
+        ("Pay １００?", "Pay I0O?"),
+        ("Is it 10?", "Is it lO?"),
+    ];
+    for (plain, disguised) in pairs {
+        for (refused, asked) in [(plain, disguised), (disguised, plain)] {
+            let outcome = judged(&asking(refused, &LABELS), &asking(asked, &["WAIT A DAY", "Ship n0w"]));
+            assert_eq!(outcome.map_err(|refusal| refusal.code), Err(Code::SameQuestion), "{refused} {asked}");
+        }
+    }
+}
+
 #[test]
 fn a_disguise_and_another_word_is_nearly_the_same() {
     let refused = asking("one two three four five six seven eight nine?", &LABELS);
@@ -99,8 +143,12 @@ fn a_disguise_and_another_word_is_nearly_the_same() {
 #[test]
 fn what_reads_differently_stays_apart() {
     let pairs = [
-        ("Replace the modem?", "Replace the modern?"),
-        ("Is it 10?", "Is it lO?"),
+        ("Pay 100?", "Pay 101?"),
+        ("Pay 100?", "Pay 1OI?"),
+        ("Pay 10?", "Pay 100?"),
+        ("Pay 5?", "Pay S?"),
+        ("Does it fail?", "Does it fall?"),
+        ("Send the mail?", "Send the MALL?"),
         ("Ist es schon da?", "Ist es schön da?"),
         ("Bor hun her?", "Bør hun her?"),
         ("はか?", "ばか?"),
@@ -121,7 +169,8 @@ fn what_reads_differently_stays_apart() {
 /// Two texts in the same plain writing, without letters that have the same look.
 fn plain_pair() -> impl Strategy<Value = (String, String)> {
     prop_oneof![
-        ("[a-z0-9]{1,10}", "[a-z0-9]{1,10}"),
+        ("[a-hj-ln-z2-9]{1,10}", "[a-hj-ln-z2-9]{1,10}"),
+        ("[p-z]{0,3}[0-9]{1,6}", "[p-z]{0,3}[0-9]{1,6}"),
         ("[aäeéoöuüñ]{1,10}", "[aäeéoöuüñ]{1,10}"),
         ("[абвгдежзиклмнопрстуфхцчшэя]{1,10}", "[абвгдежзиклмнопрстуфхцчшэя]{1,10}"),
         ("[あかさたなばぱまアカサヘラ]{1,10}", "[あかさたなばぱまアカサヘラ]{1,10}"),
@@ -146,6 +195,25 @@ proptest! {
         prop_assume!(one != two);
         prop_assert!(judged(&asking(&one, &LABELS), &asking(&two, &LABELS)).is_ok());
         prop_assert!(judged(&asking(&one, &LABELS), &asking(&one, &LABELS)).is_err());
+    }
+
+    #[test]
+    fn numbers_that_differ_stay_apart(one in "[0-9]{1,9}", two in "[0-9]{1,9}", before in "[A-Za-z ]{0,9}") {
+        prop_assume!(one != two);
+        let [one, two] = [one, two].map(|number| asking(&format!("{before} {number} now?"), &LABELS));
+        prop_assert!(judged(&one, &two).is_ok());
+    }
+
+    #[test]
+    fn no_disguise_in_plain_ascii_brings_a_refused_question_back(
+        stem in "[a-zA-Z0-9]{1,8}( [a-zA-Z0-9]{1,8}){0,4}",
+        picks in proptest::collection::vec(0_usize..4, 1..40),
+        case in 0..3,
+    ) {
+        let refused = asking(&stem, &LABELS);
+        let stem = match case { 0 => stem.to_uppercase(), 1 => stem.to_lowercase(), _ => stem };
+        let asked = asking(&disguised_in_ascii(&stem, &picks), &LABELS);
+        prop_assert_eq!(judged(&refused, &asked).unwrap_err().code, Code::SameQuestion);
     }
 
     #[test]
