@@ -20,6 +20,7 @@ use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::refusal::Code;
 use entente_http::address;
 use entente_http::body::Raw;
+use entente_http::documents::brief;
 use entente_http::error::{Problem, Reply};
 use entente_http::site::host;
 use entente_kernel::identity::{access_tokens, authentication};
@@ -55,12 +56,13 @@ fn base(request: &HttpRequest, api: &ApiState) -> Result<String, Problem> {
     Ok(api.site.base(host(request), api.limits.tls_terminated))
 }
 
-/// Allows pages of configured origins to read the response.
+/// Allows pages of configured origins to read the response. A cache keeps it for one origin and not for others, so the
+/// response for no origin varies too.
 fn readable(request: &HttpRequest, api: &ApiState, mut response: HttpResponse) -> HttpResponse {
     if let Some(origin) = api.site.named(request) {
         response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        response.headers_mut().insert(VARY, HeaderValue::from_static("Origin"));
     }
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Origin"));
     response
 }
 
@@ -89,7 +91,7 @@ async fn resource(request: HttpRequest, api: web::Data<ApiState>) -> Reply {
         "scopes_supported": scopes(), "bearer_methods_supported": ["header"],
         "resource_documentation": format!("{base}/docs/"),
     });
-    Ok(readable(&request, &api, entente_http::ok(&body)?))
+    Ok(readable(&request, &api, brief(&body)?))
 }
 
 /// Describes the server as an authorization server.
@@ -102,7 +104,7 @@ async fn metadata(request: HttpRequest, api: web::Data<ApiState>) -> Reply {
         "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
         "service_documentation": format!("{base}/docs/"),
     });
-    Ok(readable(&request, &api, entente_http::ok(&body)?))
+    Ok(readable(&request, &api, brief(&body)?))
 }
 
 /// Refuses authorization requests. It never redirects: no redirect URI is registered (RFC 6749 §3.1.2.4).

@@ -21,6 +21,9 @@ async fn a_document_is_sent_once() {
         ("//assets/entente.js", public),
         ("//.well-known/openintent.json", brief),
         ("//.well-known/openintent-compat.json", brief),
+        ("//.well-known/oauth-protected-resource", brief),
+        ("//.well-known/oauth-protected-resource/mcp", brief),
+        ("//.well-known/oauth-authorization-server", brief),
         ("/aee/schemas/envelope/aee-v1.schema.json", private),
         ("/aee/schemas/intents/aee.status.ping.task.schema.json", private),
     ] {
