@@ -123,3 +123,29 @@ async fn errors_name_the_arguments_of_the_tool() {
     assert_eq!(result["_meta"]["entente/problem"]["errors"][0]["pointer"], "/envelope/intent", "{result}");
     world.end().await;
 }
+
+/// Even one that the operation has in another place, where the names of its members are replaced.
+#[tokio::test]
+async fn an_unknown_argument_keeps_its_name() {
+    let world = World::start().await;
+    let mcp = Mcp::new(&world.agent("agent.ada").await, Era::Handshake);
+    let loose = json!({ "to": "agent.ada", "payload": {} });
+    let result = mcp.call("send_envelope", loose).await;
+    let (problem, text) =
+        (&result["_meta"]["entente/problem"], result["content"][0]["text"].as_str().unwrap());
+    assert!(
+        text.starts_with("invalid_request: `payload` is unknown: send_envelope takes `envelope`"),
+        "{text}"
+    );
+    assert!(text.contains("\n- envelope: `envelope` is missing in send_envelope"), "{text}");
+    let pointers: Vec<&Value> =
+        problem["errors"].as_array().unwrap().iter().map(|one| &one["pointer"]).collect();
+    assert_eq!(pointers, ["/payload", "/to", "/envelope"], "{problem}");
+    for (name, value) in [("name", json!("echo")), ("version", json!("1"))] {
+        let mut arguments = json!({ "agents": ["echo"] });
+        arguments[name] = value;
+        let text = mcp.refused("claim_job", arguments, "invalid_request").await;
+        assert!(text.contains(&format!("`{name}` is unknown: claim_job takes `agents`")), "{text}");
+    }
+    world.end().await;
+}

@@ -12,6 +12,10 @@ use serde_json::{Map, Value};
 
 use super::Tool;
 
+/// First part of the location of a fault that [`explained`] has found: it is in terms of the tool's arguments already. All
+/// other faults are of the operation's `body`.
+const ARGUMENTS: &str = "arguments";
+
 /// Maximum number of faults that one refusal names.
 const FAULTS: usize = 10;
 
@@ -109,7 +113,7 @@ pub(super) fn explained(tool: &Tool, arguments: &[u8], fault: Problem) -> Proble
     }
     let Ok(value) = serde_json::from_slice::<Value>(arguments) else { return fault };
     let mut errors = Vec::new();
-    judge(tool.name, &tool.takes, &value, &mut vec!["body".to_owned()], &mut errors);
+    judge(tool.name, &tool.takes, &value, &mut vec![ARGUMENTS.to_owned()], &mut errors);
     errors.truncate(FAULTS);
     let Some(first) = errors.first() else { return fault };
     let message = first.msg.clone();
@@ -234,8 +238,16 @@ fn kind(value: &Value) -> &'static str {
 
 /// Returns an error body in terms of the tool's arguments.
 pub(super) fn renamed(tool: &Tool, mut body: ProblemBody) -> ProblemBody {
-    body.message = reworded(tool, &body.message);
+    let is_explained = |fault: &FieldError| fault.loc.first().is_some_and(|first| first == ARGUMENTS);
+    // Such a message is the one of its first fault.
+    if !body.errors.first().is_some_and(is_explained) {
+        body.message = reworded(tool, &body.message);
+    }
     for fault in &mut body.errors {
+        if is_explained(fault) {
+            "body".clone_into(&mut fault.loc[0]);
+            continue;
+        }
         fault.msg = reworded(tool, &fault.msg);
         let known = |name: &String| !tool.takes["properties"][name.as_str()].is_null();
         let Some(first) = fault.loc.get(1).filter(|name| !known(name)).cloned() else { continue };
