@@ -5,6 +5,7 @@ use entente_domain::clock::rfc3339;
 
 use super::tools::fits;
 use super::{ERAS, Era, Mcp};
+use crate::harness::socket::Socket;
 use crate::harness::{Setup, Value, World, json, talk};
 
 fn question() -> Value {
@@ -90,6 +91,15 @@ async fn a_job_of_a_list_can_be_cancelled() {
     assert_eq!(listed["agent"], "echo@2");
     let end = json!({ "job_id": listed["job_id"], "session_id": listed["session_id"] });
     assert_eq!(fits(&a, "cancel_job", end).await["status"], "cancelled");
+    // A socket's job is cancelled at its socket (ARCP §7.6), as the description of the tool says.
+    let mut socket = Socket::open(&world, "key-of-agent.ada").await;
+    let job = socket.submit(json!({ "agent": "echo" })).await;
+    let listed = fits(&a, "list_jobs", json!({})).await["jobs"][0].clone();
+    assert_eq!((&listed["job_id"], listed.get("session_id")), (&job["job_id"], None), "{listed}");
+    let listed = a.request("tools/list", json!({})).await.is(200)["result"]["tools"].clone();
+    let list_jobs = listed.as_array().unwrap().iter().find(|tool| tool["name"] == "list_jobs").unwrap();
+    let about = list_jobs["description"].as_str().unwrap();
+    assert!(about.contains("A job without it was submitted over a socket"), "{about}");
     // The name belongs to its first worker.
     a.refused("claim_job", json!({ "agents": ["echo"] }), "PERMISSION_DENIED").await;
     world.end().await;

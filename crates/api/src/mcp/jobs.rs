@@ -98,7 +98,8 @@ fn list_tool() -> Tool {
     Tool {
         name: "list_jobs",
         title: "List jobs",
-        about: "Lists the jobs that you submitted, newest first, with the `session_id` that cancel_job takes.",
+        about: "Lists the jobs that you submitted, newest first, with the `session_id` that cancel_job takes. A job without it \
+                was submitted over a socket, and is cancelled there.",
         takes: takes(vec![
             may("status", list(word("Status of the job.", &STATUSES), "Only jobs in one of these statuses.")),
             may("agent", text("Only jobs of this agent: `name`, or `name@version`.")),
@@ -113,7 +114,10 @@ fn list_tool() -> Tool {
                     gives(vec![
                         must("job_id", text("The job.")),
                         must("status", text("Status of the job.")),
-                        may("session_id", text("Session id, which cancel_job requires.")),
+                        may(
+                            "session_id",
+                            text("Session id, which cancel_job requires; absent for a socket's job."),
+                        ),
                     ]),
                     "The jobs.",
                 ),
