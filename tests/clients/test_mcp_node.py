@@ -19,7 +19,9 @@ HERE = Path(__file__).parent / "mcp"
 MODULES = HERE / "node_modules"
 ADA = AGENTS["agent.ada"]
 
-# Scenarios of the conformance tool that need no tools, prompts or resources made for it.
+# Scenarios of the conformance tool in a revision of MCP, or of an extension, that need no tools, prompts or resources made for
+# it, or have checks of their own that need none. The others call tools such as `greet` and `slow_compute`, or read resources at
+# fixed addresses such as `test://static-text`: what a server has only if it was written for the tool.
 SCENARIOS = [
     ("server-initialize", "2025-11-25"),
     ("server-initialize", "2025-06-18"),
@@ -36,6 +38,9 @@ SCENARIOS = [
     ("server-sse-multiple-streams", "2026-07-28"),
     ("dns-rebinding-protection", "2025-11-25"),
     ("dns-rebinding-protection", "2026-07-28"),
+    ("tasks-capability-negotiation", None),
+    ("tasks-dispatch-and-envelope", None),
+    ("tasks-request-headers", None),
 ]
 
 # Checks that need tools made for them, or features that this server does not offer.
@@ -47,6 +52,20 @@ ELSEWHERE = {
         "sep-2575-server-no-log-without-loglevel",
     },
     "caching": {"sep-2549-prompts-list-caching-hints"},
+    # The tools `greet`, `slow_compute` and `failing_job`.
+    "tasks-capability-negotiation": {"sep-2663-server-rejects-undeclared-client", "tasks-per-request-meta-opt-in"},
+    "tasks-dispatch-and-envelope": {
+        "tasks-server-directed-creation-no-hint",
+        "sep-2663-legacy-task-param-ignored",
+        "tasks-immediate-result-shortcut",
+        "tasks-result-type-complete-on-non-task-responses",
+        "sep-2663-durable-create-strong-consistency",
+    },
+    "tasks-request-headers": {
+        "tasks-headers-tolerate-mcp-method-on-tools-call",
+        "sep-2663-routing-headers-accepted-on-tasks-get",
+        "sep-2663-server-rejects-mismatched-mcp-name-on-tasks-get",
+    },
 }
 
 
@@ -59,14 +78,18 @@ def modules() -> Path:
     return MODULES
 
 
-def drive(script: str, url: str, steps: list) -> list:
-    """Runs a client's steps and returns their results, with the Node.js of the packages: the machine's own may be too
-    old."""
+def node(script: str, url: str, *arguments: str):
+    """Runs a script and returns what it prints, with the Node.js of the packages: the machine's own may be too old."""
     environment = os.environ | {"ENTENTE_URL": url, "ENTENTE_API_KEY": ADA}
-    command = [MODULES / ".bin" / "node", HERE / script, json.dumps(steps)]
+    command = [MODULES / ".bin" / "node", HERE / script, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def drive(script: str, url: str, steps: list) -> list:
+    """Runs a client's steps and returns their results."""
+    return node(script, url, json.dumps(steps))
 
 
 @pytest.mark.parametrize("script", ["sdk.mjs", "client.mjs"])
@@ -94,6 +117,23 @@ def test_a_client_of_npm_calls_tools(modules, url, goal, grace, script):
     assert ask["_meta"]["emits_binding_moment"] is True
     # Withdrawn, because the next client asks the same question again.
     drive(script, url, [["callTool", {"name": "withdraw_decision", "arguments": {"moment_id": moment["moment_id"]}}]])
+
+
+def test_a_client_of_npm_follows_a_resource(modules, url, goal):
+    uri = f"entente://intents/{goal}"
+    channel = {"intent_id": goal, "name": "followed"}
+    told = node("listen.mjs", url, uri, "open_channel", json.dumps(channel))
+    assert told == {"honored": {"resourceSubscriptions": [uri]}, "uri": uri, "version": "2026-07-28"}
+
+
+# Version 2 of the client has no tasks in any era, version 1 those of 2025-11-25; FastMCP has the extension of 2026-07-28
+# (test_mcp_modern.py).
+def test_a_client_of_npm_calls_a_tool_as_a_task(modules, url):
+    begun, *statuses, over = node("tasks.mjs", url)
+    assert (begun["type"], begun["task"]["status"]) == ("taskCreated", "working")
+    assert statuses and {message["type"] for message in statuses} == {"taskStatus"}
+    assert over["type"] == "result" and over["result"]["structuredContent"]["terminal"]["result"] == {"ok": True}
+    assert over["result"]["structuredContent"]["job_id"] == begun["task"]["taskId"]
 
 
 class Keyring(BaseHTTPRequestHandler):
@@ -150,9 +190,10 @@ def keyring(url: str):
 @pytest.mark.parametrize(("scenario", "version"), SCENARIOS)
 def test_a_public_scenario_passes(modules, url, scenario, version):
     tool = modules / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-    node = modules / ".bin" / "node"
+    program = modules / ".bin" / "node"
     with keyring(url) as open_url:
-        command = [node, tool, "server", "--url", open_url, "--scenario", scenario, "--spec-version", version]
+        command = [program, tool, "server", "--url", open_url, "--scenario", scenario]
+        command += ["--spec-version", version] if version else []
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=modules.parent)
     said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
     failed = set(re.findall(r"\[(\S+)\s*\] FAILURE", said))

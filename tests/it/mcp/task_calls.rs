@@ -248,3 +248,32 @@ async fn the_extension_is_for_those_that_declare_it() {
     mcp.ok("cancel_job", end).await;
     world.end().await;
 }
+
+/// MCP-W-10.6: FastMCP's client does not repeat the task in `Mcp-Name`. What it repeats must be the task.
+#[tokio::test]
+async fn a_task_is_found_without_its_header() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let mcp = Mcp::new(&ada, Era::Stateless);
+    claim(&mcp).await;
+    let id = task(&mcp, &begin(&mcp, "submit_job", json!({ "agent": "echo" })).await)["taskId"].clone();
+    let bare = mcp.http.with("mcp-protocol-version", "2026-07-28").with("mcp-method", "tasks/get");
+    let get = |id: &Value| {
+        let params = json!({ "taskId": id, "_meta": declared() });
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": params }).to_string()
+    };
+    let found = bare.send("POST", "//mcp", Some(get(&id))).await.is(200);
+    assert_eq!(found["result"]["taskId"], id, "{found}");
+    let other = bare.with("mcp-name", "job_other").send("POST", "//mcp", Some(get(&id))).await.is(400);
+    assert_eq!(other["error"]["code"], -32_020, "{other}");
+    for odd in [json!("job_\r\nx: y"), json!(""), json!(7), Value::Null] {
+        let refused = bare.send("POST", "//mcp", Some(get(&odd))).await;
+        assert!(refused.json()["error"].is_object(), "{odd}");
+    }
+    // Tools and resources keep their rule.
+    let call = json!({ "name": "whoami", "arguments": {}, "_meta": meta("2026-07-28") });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call }).to_string();
+    let bare = bare.with("mcp-method", "tools/call");
+    assert_eq!(bare.send("POST", "//mcp", Some(call)).await.is(400)["error"]["code"], -32_020);
+    world.end().await;
+}

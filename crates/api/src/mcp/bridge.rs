@@ -5,10 +5,12 @@
 //! members' order (`serde_json/preserve_order`), which changes how removing a member behaves, and adds eleven
 //! crates.
 
+use actix_web::http::header::HeaderMap;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use entente_http::error::{Problem, Reply};
 use http_body_util::{BodyExt as _, Full};
+use serde::Deserialize;
 
 use super::handler::{Protocol, Visitor};
 
@@ -31,6 +33,9 @@ pub(super) async fn pass(protocol: &Protocol, request: &HttpRequest, body: Bytes
             bridged = bridged.header(name, value.as_bytes());
         }
     }
+    if let Some(task) = unnamed_task(request.headers(), &body) {
+        bridged = bridged.header("mcp-name", task);
+    }
     let mut bridged = bridged.body(Full::new(body)).map_err(defect)?;
     bridged.extensions_mut().insert(visitor);
     let (parts, body) = protocol.handle(bridged).await.into_parts();
@@ -46,4 +51,27 @@ pub(super) async fn pass(protocol: &Protocol, request: &HttpRequest, body: Bytes
     }
     let Ok(body) = body.collect().await;
     Ok(response.body(body.to_bytes()))
+}
+
+/// Returns the task of a request whose client has not repeated it in `Mcp-Name`.
+///
+/// The header tells a proxy where the task's state is (SEP-2663), and here every server has it. FastMCP's client never
+/// sends it, so the missing one is filled in (MCP-W-10.6); another task's is refused like everywhere.
+fn unnamed_task(headers: &HeaderMap, body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Asked {
+        params: Named,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(rename = "taskId")]
+        task: String,
+    }
+    let method = headers.get("mcp-method")?.to_str().ok()?;
+    if headers.contains_key("mcp-name") || !method.starts_with("tasks/") {
+        return None;
+    }
+    let asked: Asked = serde_json::from_slice(body).ok()?;
+    let is_plain = asked.params.task.bytes().all(|byte| byte.is_ascii_graphic());
+    Some(asked.params.task).filter(|_| is_plain)
 }
