@@ -21,9 +21,12 @@ const IDLE: usize = 5_000;
 const FIRST: usize = 100;
 
 async fn subscribe(address: SocketAddr, intent: &str) -> TcpStream {
+    follow(address, &format!("/subscribe/intents/{intent}")).await
+}
+
+async fn follow(address: SocketAddr, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let ask =
-        format!("GET /api/v1/subscribe/intents/{intent} HTTP/1.1\r\nhost: bench\r\nx-api-key: {KEY}\r\n\r\n");
+    let ask = format!("GET /api/v1{path} HTTP/1.1\r\nhost: bench\r\nx-api-key: {KEY}\r\n\r\n");
     stream.write_all(ask.as_bytes()).await.unwrap();
     let mut greeting = Vec::new();
     while !greeting.windows(5).any(|part| part == b"retry") {
@@ -122,13 +125,34 @@ pub async fn idle(stage: &Stage, report: &mut Report) {
     report.add("R10 idle stream", format!("{each:.1} KB"), "≤ 12 KB", each <= 12.0, detail);
 }
 
-/// Delay from a message sent to one server until it is on the other's stream, without other load.
+/// Delay from a message sent to one server until it is on the other's stream, of its intent and of everything, without
+/// other load.
 pub async fn two_servers(stage: &Stage, report: &mut Report) {
     let other = stage.second_server();
     let (intent, channel) = stage.talks(1, &json!({})).await.remove(0);
-    let mut stream = subscribe(other.address, &intent).await;
     // The servers detect each other within the interval of their presence signal.
     tokio::time::sleep(Duration::from_secs(3)).await;
+    for (name, path) in [
+        ("Two servers", format!("/subscribe/intents/{intent}")),
+        ("Two servers, everything", "/subscribe".to_owned()),
+    ] {
+        let stream = follow(other.address, &path).await;
+        let mut micros = delays(stage, &channel, stream).await;
+        let count = micros.len();
+        micros.sort_by(f64::total_cmp);
+        let p99 = micros[count * 99 / 100 - 1] / 1e3;
+        let detail = format!(
+            "from the request on one server to the frame of `{}` on the other; p50 {:.1} ms",
+            path.replace(&intent, "…"),
+            median(micros) / 1e3
+        );
+        report.add(name, format!("p99 {p99:.1} ms"), "< 50 ms", p99 < 50.0, detail);
+    }
+    other.stop();
+}
+
+/// Sends messages to the stage's server, and returns the microseconds until each is on a stream.
+async fn delays(stage: &Stage, channel: &str, mut stream: TcpStream) -> Vec<f64> {
     let mut sender = super::client::Connection::open(stage.server.address).await.unwrap();
     let (count, mut micros) = (scaled(300, 20), Vec::new());
     for n in 0..count {
@@ -146,12 +170,5 @@ pub async fn two_servers(stage: &Stage, report: &mut Report) {
         micros.push(begun.elapsed().as_secs_f64() * 1e6);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    other.stop();
-    micros.sort_by(f64::total_cmp);
-    let p99 = micros[count * 99 / 100 - 1] / 1e3;
-    let detail = format!(
-        "from the request on one server to the frame on the other; p50 {:.1} ms",
-        median(micros) / 1e3
-    );
-    report.add("Two servers", format!("p99 {p99:.1} ms"), "< 50 ms", p99 < 50.0, detail);
+    micros
 }

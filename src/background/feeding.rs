@@ -1,14 +1,17 @@
 //! Readers that keep the feed up to date with the database: intents with unpublished commits, followers of
 //! everything, and a periodic check for missed notifications.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use entente_arcp::jobs;
 use entente_bridges::Ctx;
+use entente_kernel::Outcome;
 use entente_kernel::feed::streams;
 use entente_kernel::identity::keys;
+use entente_kernel::log::order;
 use entente_runtime::tasks::Tasks;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{FEED_TURN, every, keep, note, tick, timely};
@@ -24,11 +27,46 @@ const TAIL: Duration = Duration::from_millis(250);
 /// Pause between two such reads, so that many small commits are read together.
 const TAIL_REST: Duration = Duration::from_millis(4);
 
+/// Age of the marks that are searched for entries without a number: longer than any transaction of a request takes.
+const MARKS: Duration = Duration::from_secs(20);
+
+/// Time between two searches of all marks, for those of transactions that took longer.
+const ALL_MARKS: Duration = Duration::from_mins(2);
+
 /// Starts the feed's readers.
 pub fn start(ctx: &Ctx, tasks: &Tasks) {
     keep(ctx, tasks, "feed fill", fill);
     keep(ctx, tasks, "feed tail", tail);
     keep(ctx, tasks, "feed look-around", poll);
+}
+
+/// Gives numbers to what was committed here, also while nobody reads everything (`kernel::log::order`); idle servers do
+/// nothing.
+#[derive(Default)]
+struct Sequencing {
+    /// The last mark at earlier times, oldest first.
+    marks: VecDeque<(Instant, i64)>,
+    /// When all marks were searched; `None` at the start, when a server that died may have left some.
+    all_at: Option<Instant>,
+}
+
+impl Sequencing {
+    async fn step(&mut self, ctx: &Ctx) -> Outcome<()> {
+        if !ctx.feed.take_unordered() && self.all_at.is_some() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        while self.marks.get(1).is_some_and(|(at, _)| now - *at >= MARKS) {
+            self.marks.pop_front();
+        }
+        let all = self.all_at.is_none_or(|at| now - at >= ALL_MARKS);
+        let old = self.marks.front().filter(|(at, _)| !all && now - *at >= MARKS);
+        let low = old.map_or(0, |(_, mark)| *mark);
+        let ends = order::advance_after(&mut *ctx.pool.acquire().await?, Some(low)).await?;
+        self.all_at = if all { Some(now) } else { self.all_at };
+        self.marks.push_back((now, ends.last_mark));
+        Ok(())
+    }
 }
 
 async fn fill(ctx: Ctx, stopping: CancellationToken) {
@@ -58,7 +96,11 @@ async fn tail(ctx: Ctx, stopping: CancellationToken) {
 
 async fn poll(ctx: Ctx, stopping: CancellationToken) {
     let mut ticks = every(POLL);
+    let mut sequencing = Sequencing::default();
     while tick(&mut ticks, &stopping).await.is_some() {
+        if let Err(failure) = timely(FEED_TURN, sequencing.step(&ctx)).await {
+            note("order over everything", &failure);
+        }
         if let Err(failure) = timely(FEED_TURN, streams::poll_topics(&ctx)).await {
             note("feed look-around", &failure);
         }

@@ -2,10 +2,12 @@
 
 mod frozen;
 mod locked;
+mod moving;
 mod paused;
 mod stalled;
 mod starting;
 mod stopping;
+mod translating;
 mod upgrading;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix_web::http::header::ACCEPT;
 use actix_web::{HttpRequest, get, web};
 use bytes::BytesMut;
-use entente_arcp::jobs::{JobEventPosition, Stored};
+use entente_arcp::jobs::{JobEventPosition, JobEventToken, Stored};
 use entente_arcp::{Ctx, jobs};
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::ids::{JobId, MessageId};
@@ -166,25 +166,40 @@ async fn follow(api: web::Data<ApiState>, caller: Caller, id: JobId, after: i64)
 pub async fn follow_all(request: HttpRequest, api: web::Data<ApiState>, asker: Asker) -> Reply {
     asker.caller.require(entente_domain::identity::keys::Scope::JobsRead)?;
     let spot = match last_event_id(&request) {
-        Some(text) => read(text).ok_or_else(|| unreadable("Last-Event-ID"))?,
+        Some(text) => {
+            let token = read(text).ok_or_else(|| unreadable("Last-Event-ID"))?;
+            jobs::resume_everything(&api.ctx, token).await?
+        }
         None => jobs::start_of_everything(&api.ctx).await?,
     };
     let followed = Followed { ctx: api.ctx.clone(), subject: Subject::All(spot) };
     respond(Arc::clone(&api.http), asker.caller, followed, None)
 }
 
+/// Renders a token as it was sent.
+#[must_use]
+pub fn show_token(token: JobEventToken) -> String {
+    match token {
+        JobEventToken::Place(spot) => show(spot),
+        JobEventToken::Former { xid, job_id, job_seq } => format!("{xid}.{job_seq}.{job_id}"),
+    }
+}
+
 /// Renders a position as a frame's `id:`.
 #[must_use]
 pub fn show(spot: JobEventPosition) -> String {
-    format!("{}.{}.{}", spot.xid, spot.job_seq, spot.job_id)
+    format!("{}.{}", spot.global, spot.job_seq)
 }
 
-/// Parses a position; `None` if it is malformed.
+/// Parses a position, or one of the form before, which has three parts; `None` if it is malformed.
 #[must_use]
-pub fn read(text: &str) -> Option<JobEventPosition> {
+pub fn read(text: &str) -> Option<JobEventToken> {
     let mut parts = text.trim().splitn(3, '.');
-    let (xid, job_seq) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    Some(JobEventPosition { xid, job_seq, job_id: parts.next()?.parse().ok()? })
+    let (first, job_seq) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some(match parts.next() {
+        None => JobEventToken::Place(JobEventPosition { global: first, job_seq }),
+        Some(job) => JobEventToken::Former { xid: first, job_seq, job_id: job.parse().ok()? },
+    })
 }
 
 impl Source for Followed {

@@ -44,7 +44,7 @@ pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
 pub use delegation::delegate;
 pub(crate) use delegation::delegated;
 pub use holding::{HeldJob, Holding, held, holdings};
-pub use log::{JobEventPosition, Stored};
+pub use log::{JobEventPosition, JobEventToken, Stored};
 pub use preparing::tidy_credentials;
 pub use reading::{Description, JobFilter, describe, events, list};
 pub use reports::{Child, Denied, EventAsk, Reported};
@@ -52,7 +52,7 @@ pub(crate) use results::chunk_bytes;
 pub use results::{Piece, Result, pieces, result};
 pub use rotation::{Rotated, rotate};
 pub(crate) use streaming::versions;
-pub use streaming::{everything, poll_pending, start_of_everything};
+pub use streaming::{everything, poll_pending, resume_everything, start_of_everything};
 pub use time::{expire_due, forget_keys};
 pub use writer::JobWriter;
 

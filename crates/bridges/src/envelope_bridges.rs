@@ -28,6 +28,7 @@ use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::access::membership;
 use entente_kernel::channels::access::visit;
+use entente_kernel::log::order;
 use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 use serde_json::json;
 use sqlx::PgConnection;
@@ -38,21 +39,6 @@ use crate::Ctx;
 
 /// Maximum number of bridges, because each is polled several times a second.
 const BRIDGES: usize = 100;
-
-/// A bridge's position in its source.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The number in the mailbox or the channel; for a bus, the transaction.
-    pub number: i64,
-    /// For a bus, the envelope.
-    pub id: String,
-}
-
-impl Place {
-    fn number(number: i64) -> Self {
-        Self { number, id: String::new() }
-    }
-}
 
 /// A stored bridge.
 #[derive(Debug, Clone)]
@@ -69,8 +55,8 @@ pub struct BridgeRecord {
     pub key_id: KeyId,
     /// The agent that it acts as.
     pub agent: String,
-    /// Its position in the source.
-    pub place: Place,
+    /// Its position in the source: the number in the mailbox or the channel; for a bus, in the order over all buses.
+    pub place: i64,
     /// Why it is paused, if it is.
     pub problem: Option<String>,
     salt: Vec<u8>,
@@ -97,6 +83,10 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
     caller.require(Scope::Admin)?;
     domain::check_name(name)?;
     bridge.check()?;
+    if source_of(&bridge).bus.is_some() {
+        // What was sent to the bus before is not new to the bridge.
+        order::advance(&mut *ctx.pool.acquire().await?).await?;
+    }
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
     let now = work.now();
     let start = may(ctx, work.conn(), caller, &bridge, now).await?;
@@ -118,7 +108,7 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
         created_at: before.as_ref().map_or(now, |before| before.created_at),
         key_id: caller.grant.key.id,
         agent: caller.agent.clone(),
-        place: same.map_or(start, |same| same.place.clone()),
+        place: same.map_or(start, |same| same.place),
         salt: same.map_or_else(|| ctx.chance.bits().to_be_bytes().to_vec(), |same| same.salt.clone()),
         problem: None,
         bridge,
@@ -167,7 +157,7 @@ async fn may(
     caller: &Caller,
     bridge: &Bridge,
     now: Timestamp,
-) -> Outcome<Place> {
+) -> Outcome<i64> {
     match bridge {
         Bridge::Jobs(Jobs { entity, intent_id, .. }) => {
             for scope in [Scope::MailRead, Scope::MailWrite, Scope::JobsRead, Scope::JobsWrite] {
@@ -178,16 +168,16 @@ async fn may(
                 membership::require(conn, &caller.agent, *intent, Level::Write, now).await?;
             }
             let mailbox = mailboxes::find(conn, entity).await?;
-            Ok(Place::number(mailbox.map_or(0, |mailbox| mailbox.acked_seq)))
+            Ok(mailbox.map_or(0, |mailbox| mailbox.acked_seq))
         }
         Bridge::Mirror(Mirror { entity, channel_id, .. }) => {
             caller.require(Scope::MailRead)?;
             caller.require(Scope::ChannelsWrite)?;
             visit(conn, caller, *channel_id, now).await?;
-            let Some(entity) = entity else { return Ok(Place::number(rows::this(conn).await?)) };
+            let Some(entity) = entity else { return rows::bus_end(conn).await };
             mailboxes::require(conn, caller, entity).await?;
             let mailbox = mailboxes::find(conn, entity).await?;
-            Ok(Place::number(mailbox.map_or(0, |mailbox| mailbox.last_seq)))
+            Ok(mailbox.map_or(0, |mailbox| mailbox.last_seq))
         }
         Bridge::Export(Export { channel_id, to, .. }) => {
             caller.require(Scope::ChannelsRead)?;
@@ -199,7 +189,7 @@ async fn may(
                     "The server itself has nothing to do with what is said there. Send it to somebody else.";
                 return Err(Refusal::field(Code::Unprocessable, "to", "server", message).into());
             }
-            Ok(Place::number(visit.channel.message_count))
+            Ok(visit.channel.message_count)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Encodes records as server-sent events, for each family of paths (OI-11).
 
 use bytes::Bytes;
+use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ChannelId, IntentId, MessageId};
 use entente_domain::log::events::{Event, Kind};
@@ -10,7 +11,7 @@ use entente_domain::openintent::channels::Channel;
 use entente_domain::openintent::intents::StateChange;
 use entente_domain::openintent::messages::{Message, MessageStatus};
 use entente_kernel::feed::{Family, Frame, Opening, ResumeToken, Wire};
-use entente_kernel::log::{GlobalPosition, Record};
+use entente_kernel::log::{FormerPosition, GlobalPosition, Record};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use ulid::Ulid;
@@ -186,37 +187,59 @@ pub fn show(mark: ResumeToken) -> String {
     match mark {
         ResumeToken::IntentLog(seq) => seq.to_string(),
         ResumeToken::Global(place) => show_place(place),
-        ResumeToken::Opening(Opening { start, shown }) => {
-            format!("{}.{}", show_place(start), show_place(shown))
+        ResumeToken::Opening(Opening { start, shown: (at, intent) }) => {
+            format!("{}.{}.{}", show_place(start), at.timestamp_micros(), ulid(intent))
+        }
+        ResumeToken::Former(place) => show_former(place),
+        ResumeToken::FormerOpening { start, shown } => {
+            format!("{}.{}", show_former(start), show_former(shown))
         }
     }
 }
 
 fn show_place(place: GlobalPosition) -> String {
-    format!("{}.{}.{}", place.xid, place.seq, Ulid::from_bytes(place.intent_id.uuid().into_bytes()))
+    format!("{}.{}", place.global, place.seq)
+}
+
+fn show_former(place: FormerPosition) -> String {
+    format!("{}.{}.{}", place.xid, place.seq, ulid(place.intent_id))
+}
+
+fn ulid(intent: IntentId) -> Ulid {
+    Ulid::from_bytes(intent.uuid().into_bytes())
 }
 
 /// Parses a `Last-Event-ID`; `None` if it is malformed.
+///
+/// The forms differ in their number of parts: two and four today, three and six before.
 #[must_use]
 pub fn read(text: &str) -> Option<ResumeToken> {
     let parts: Vec<&str> = text.trim().splitn(7, '.').collect();
     match parts[..] {
         [seq] => seq.parse().ok().map(ResumeToken::IntentLog),
-        [xid, seq, intent] => read_place(xid, seq, intent).map(ResumeToken::Global),
-        [xid, seq, intent, shown_xid, shown_seq, shown_intent] => {
-            let start = read_place(xid, seq, intent)?;
-            let shown = read_place(shown_xid, shown_seq, shown_intent)?;
+        [global, seq] => read_place(global, seq).map(ResumeToken::Global),
+        [global, seq, at, intent] => {
+            let start = read_place(global, seq)?;
+            let shown = (Timestamp::from_timestamp_micros(at.parse().ok()?)?, read_intent(intent)?);
             Some(ResumeToken::Opening(Opening { start, shown }))
         }
+        [xid, seq, intent] => read_former(xid, seq, intent).map(ResumeToken::Former),
+        [xid, seq, intent, shown_xid, shown_seq, shown_intent] => Some(ResumeToken::FormerOpening {
+            start: read_former(xid, seq, intent)?,
+            shown: read_former(shown_xid, shown_seq, shown_intent)?,
+        }),
         _ => None,
     }
 }
 
-fn read_place(xid: &str, seq: &str, intent: &str) -> Option<GlobalPosition> {
-    let intent = Ulid::from_string(intent).ok()?;
-    Some(GlobalPosition {
-        xid: xid.parse().ok()?,
-        intent_id: Uuid::from_bytes(intent.to_bytes()).into(),
-        seq: seq.parse().ok()?,
-    })
+fn read_place(global: &str, seq: &str) -> Option<GlobalPosition> {
+    Some(GlobalPosition { global: global.parse().ok()?, seq: seq.parse().ok()? })
+}
+
+fn read_former(xid: &str, seq: &str, intent: &str) -> Option<FormerPosition> {
+    Some(FormerPosition { xid: xid.parse().ok()?, intent_id: read_intent(intent)?, seq: seq.parse().ok()? })
+}
+
+fn read_intent(text: &str) -> Option<IntentId> {
+    Ulid::from_string(text).ok().map(|id| Uuid::from_bytes(id.to_bytes()).into())
 }

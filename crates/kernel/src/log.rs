@@ -4,10 +4,11 @@
 
 pub mod guarded_write;
 pub mod intent_tx;
+pub mod order;
 pub mod writer;
 
 mod position;
 mod record;
 
-pub use position::GlobalPosition;
+pub use position::{FormerPosition, GlobalPosition};
 pub use record::Record;

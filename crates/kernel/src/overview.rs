@@ -309,8 +309,7 @@ fn about(payload: &str) -> String {
 pub async fn fingerprint(ctx: &Ctx) -> Outcome<i64> {
     let fingerprint = sqlx::query_scalar!(
         r#"-- overview::fingerprint
-         SELECT greatest((SELECT max(xid) FROM events), (SELECT max(xid) FROM messages), (SELECT max(xid) FROM receipts),
-                         (SELECT max(xid) FROM job_events), 0)
+         SELECT (SELECT last_value FROM log_unsequenced_id_seq)
                 + coalesce((SELECT max(id) FROM webhook_deliveries), 0) AS "fingerprint!""#
     )
     .fetch_one(&ctx.pool)

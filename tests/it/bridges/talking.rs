@@ -66,7 +66,7 @@ async fn envelopes_are_shown_on_a_channel_once() {
     assert_eq!(shown[1]["payload"]["envelope"], event);
     // Simulates a server that died before it recorded its progress.
     change(&world, "DELETE FROM aee_bridged").await;
-    change(&world, "UPDATE aee_bridges SET place = place - 1, place_id = ''").await;
+    change(&world, "UPDATE aee_bridges SET place = place - 1, bus_place = bus_place - 1").await;
     world.carry().await;
     assert_eq!(said(&admin, &channel).await, shown);
     // A too large envelope is shown by its id only.

@@ -148,6 +148,11 @@ impl World {
         Self::reaching(setup, database, options, None, names).await
     }
 
+    /// Like [`Self::on`], on another PostgreSQL; the name only tells databases apart.
+    pub async fn elsewhere(setup: Setup, name: &str, options: PgConnectOptions) -> Self {
+        Self::reaching(setup, name.to_owned(), options, None, Arc::new(SystemNames)).await
+    }
+
     /// Like [`Self::on`], with the database behind a proxy.
     pub async fn through(setup: Setup, database: String, proxy: &Proxy) -> Self {
         let options = proxy.options(&database);

@@ -1,10 +1,12 @@
 //! Streams (OI-11): the frames of an intent's, a channel's, an agent's and the global stream, in both
 //! families of paths. `streams/beginning.rs` covers open assignments, `streams/choosing.rs` the choice of event types,
+//! `streams/ordering.rs` the order over everything,
 //! `streams/resuming.rs` resuming, `streams/seeing.rs` visibility, `streams/ending.rs` the ends of streams.
 
 mod beginning;
 mod choosing;
 mod ending;
+mod ordering;
 mod resuming;
 mod seeing;
 

@@ -345,11 +345,11 @@ pub async fn load_all(conn: &mut PgConnection, ids: &[&str]) -> Outcome<HashMap<
     rows.into_iter().map(|row| row.kept().map(|kept| (kept.id.clone(), kept))).collect()
 }
 
-/// Makes an approved task count as sent to its bus by this transaction.
+/// Makes an approved task count as sent to its bus now: a trigger of the schema marks it.
 pub(crate) async fn agreed(conn: &mut PgConnection, id: &str) -> Outcome<()> {
     let agreed = sqlx::query!(
         "-- aee_envelopes::agreed
-         UPDATE aee_envelopes SET agreed = true, xid = pg_current_xact_id()::text::bigint WHERE id = $1",
+         UPDATE aee_envelopes SET agreed = true WHERE id = $1",
         id
     );
     agreed.execute(conn).await?;
@@ -367,7 +367,8 @@ pub(super) async fn delete(
         "-- aee_envelopes::delete
          WITH old AS (
              SELECT id FROM aee_envelopes WHERE received_at < $1 ORDER BY received_at LIMIT $2
-             FOR UPDATE SKIP LOCKED)
+             FOR UPDATE SKIP LOCKED),
+         ordered AS (DELETE FROM aee_bus_order o USING old WHERE o.envelope_id = old.id)
          DELETE FROM aee_envelopes e USING old WHERE e.id = old.id RETURNING e.id, e.sent_at",
         before,
         limit

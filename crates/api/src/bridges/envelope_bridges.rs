@@ -49,7 +49,7 @@ impl BridgeBody {
             created_by: kept.created_by,
             acts_as: kept.agent,
             created_at: WireTime::new(kept.created_at, dialect),
-            place: kept.place.number,
+            place: kept.place,
             problem: kept.problem,
         }
     }

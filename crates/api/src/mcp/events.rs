@@ -12,7 +12,7 @@ use entente_aee::mailboxes;
 use entente_aee::mailboxes::MailboxItem;
 use entente_aee_api::mailboxes::ItemBody;
 use entente_arcp::jobs;
-use entente_arcp::jobs::JobEventPosition;
+use entente_arcp::jobs::JobEventToken;
 use entente_arcp_api::job_events;
 use entente_bridges::Ctx;
 use entente_domain::arcp::jobs::JobStatus;
@@ -174,7 +174,7 @@ fn unreadable(text: &str) -> Refusal {
 struct Cursor {
     messages: Option<ResumeToken>,
     assignments: Option<ResumeToken>,
-    jobs: Option<JobEventPosition>,
+    jobs: Option<JobEventToken>,
     mail: Option<i64>,
     decisions: Option<i64>,
 }
@@ -187,7 +187,7 @@ impl Cursor {
             part("s", joint.map(show)),
             part("m", self.messages.filter(|_| joint.is_none()).map(show)),
             part("a", self.assignments.filter(|_| joint.is_none()).map(show)),
-            part("j", self.jobs.map(job_events::show)),
+            part("j", self.jobs.map(job_events::show_token)),
             part("b", self.mail.map(|seq| seq.to_string())),
             part("d", self.decisions.map(|seq| seq.to_string())),
         ];
@@ -286,7 +286,7 @@ impl Watch {
             }
         }
         if cursor.jobs.is_none() && begins(Kind::Jobs) {
-            cursor.jobs = Some(jobs::start_of_everything(&ctx.arcp).await?);
+            cursor.jobs = Some(JobEventToken::Place(jobs::start_of_everything(&ctx.arcp).await?));
         }
         let tracks = if new && begins(Kind::Messages) {
             Self::begin(call, &kinds, &mut cursor).await?
@@ -400,21 +400,25 @@ impl Watch {
         limit: usize,
         found: &mut Vec<Value>,
     ) -> Result<(), Problem> {
-        let Some(mut spot) = self.cursor.jobs else { return Ok(()) };
+        let mut spot = match self.cursor.jobs {
+            None => return Ok(()),
+            Some(JobEventToken::Place(spot)) => spot,
+            Some(former) => jobs::resume_everything(&call.ctx().arcp, former).await?,
+        };
         loop {
             let (events, reached) = jobs::everything(&call.ctx().arcp, &call.caller, spot).await?;
             for (place, event, job) in events {
                 if found.len() >= limit {
                     return Ok(());
                 }
-                self.cursor.jobs = Some(place);
+                self.cursor.jobs = Some(JobEventToken::Place(place));
                 self.listener.add(WakeKey::Job(job.id));
                 found.push(json!({
                     "kind": "job", "job_id": job.id, "agent": job.agent, "status": job.status,
                     "type": event.type_, "seq": event.job_seq, "event": event.payload()?,
                 }));
             }
-            self.cursor.jobs = Some(reached);
+            self.cursor.jobs = Some(JobEventToken::Place(reached));
             // Events of other principals may lie in between.
             if reached == spot || found.len() >= limit {
                 return Ok(());

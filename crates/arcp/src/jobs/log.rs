@@ -186,52 +186,91 @@ pub(crate) async fn ends(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<Vec
     Ok(rows.into_iter().map(Stored::from).collect())
 }
 
-/// A position among the events of all jobs.
+/// A position among the events of all jobs, in their order (`kernel::log::order`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobEventPosition {
-    /// The writing transaction.
-    pub xid: i64,
-    /// The job.
-    pub job_id: JobId,
-    /// The event's number in it.
+    /// The number in the order, from 1; each is a part of one job's events.
+    pub global: i64,
+    /// The event's number in its job.
     pub job_seq: i64,
+}
+
+/// A position as a client sends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobEventToken {
+    /// A position.
+    Place(JobEventPosition),
+    /// A position of the form before: the writing transaction, the job, and the event's number in it.
+    Former {
+        /// The writing transaction.
+        xid: i64,
+        /// The job.
+        job_id: JobId,
+        /// The event's number in it.
+        job_seq: i64,
+    },
 }
 
 /// Position of an event among those of all jobs, with its ownership.
 pub(super) struct Placed {
-    pub xid: i64,
+    pub place: JobEventPosition,
     pub job_id: Uuid,
-    pub job_seq: i64,
     pub mine: bool,
     pub bytes: i32,
 }
 
-/// Positions of events after a given one, below the oldest running transaction; `mine` marks the principal's
+/// Positions of events after a given one, and the position up to which nothing else exists; `mine` marks the principal's
 /// jobs.
 pub(super) async fn places(
     conn: &mut PgConnection,
     after: JobEventPosition,
     principal: &str,
     limit: i64,
-) -> Outcome<Vec<Placed>> {
-    let rows = sqlx::query_as!(
-        Placed,
+) -> Outcome<(Vec<Placed>, JobEventPosition)> {
+    let rows = sqlx::query!(
         r#"-- job_events::places
-         SELECT e.xid, e.job_id, e.job_seq, j.principal = $4 AS "mine!", octet_length(e.body) AS "bytes!"
-         FROM (SELECT xid, job_id, job_seq, body FROM job_events
-               WHERE (xid, job_id, job_seq) > ($1, $2, $3)
-                 AND xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
-               ORDER BY xid, job_id, job_seq LIMIT $5) e
-         JOIN jobs j ON j.id = e.job_id ORDER BY e.xid, e.job_id, e.job_seq"#,
-        after.xid,
-        after.job_id.uuid(),
+         SELECT o.global AS "global!", o.to_seq AS "to_seq!", o.job_id AS "job_id!", e.job_seq AS "job_seq?",
+                j.principal = $3 AS "mine?", octet_length(e.body) AS "bytes?"
+         FROM (SELECT global, job_id, from_seq, to_seq FROM job_order
+               WHERE global >= $1 AND (global > $1 OR to_seq > $2) ORDER BY global LIMIT $4) o
+         LEFT JOIN job_events e ON e.job_id = o.job_id AND e.job_seq BETWEEN o.from_seq AND o.to_seq
+                               AND (o.global > $1 OR e.job_seq > $2)
+         LEFT JOIN jobs j ON j.id = e.job_id ORDER BY o.global, e.job_seq LIMIT $4"#,
+        after.global,
         after.job_seq,
         principal,
         limit
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows)
+    let full = i64::try_from(rows.len()).is_ok_and(|count| count == limit);
+    // After a full read the last part may have further events; otherwise all parts were read to their ends.
+    let reached = rows.last().map_or(after, |row| JobEventPosition {
+        global: row.global,
+        job_seq: row.job_seq.filter(|_| full).unwrap_or(row.to_seq),
+    });
+    let placed = rows.into_iter().filter_map(|row| {
+        let place = JobEventPosition { global: row.global, job_seq: row.job_seq? };
+        Some(Placed { place, job_id: row.job_id, mine: row.mine?, bytes: row.bytes? })
+    });
+    Ok((placed.collect(), reached))
+}
+
+/// Translates a position of the form before.
+pub(super) async fn translate(
+    conn: &mut PgConnection,
+    (xid, job_id, job_seq): (i64, JobId, i64),
+) -> Outcome<JobEventPosition> {
+    let row = sqlx::query!(
+        r#"-- job_events::translate
+         SELECT global AS "global!", seq AS "seq!" FROM job_place($1, $2, $3)"#,
+        xid,
+        job_id.uuid(),
+        job_seq
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(JobEventPosition { global: row.global, job_seq: row.seq })
 }
 
 /// Events at these positions.

@@ -1,35 +1,48 @@
 //! Streams over all jobs of a principal, and polling for changes with lost notifications.
 //!
-//! A stream over many jobs is ordered by (transaction, job, number) and stays below the oldest running
-//! transaction, like the stream over many intents (ARCHITECTURE.md, "One order").
+//! A stream over many jobs follows the order over the events of all jobs, like the stream over many intents
+//! (ARCHITECTURE.md, "One order").
 
 use std::collections::HashMap;
 
 use entente_domain::arcp::jobs::Job;
 use entente_domain::ids::JobId;
+use entente_kernel::log::order;
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, Outcome};
 use uuid::Uuid;
 
-use super::log::{self, JobEventPosition, Stored};
+use super::log::{self, JobEventPosition, JobEventToken, Stored};
 use super::rows;
 use crate::Ctx;
 
 /// Events read at once.
 const STEP: i64 = 2_048;
 
-/// Returns the start position of a stream without history: the oldest running transaction.
+/// Returns the start position of a stream without history: after everything that is committed.
 ///
 /// # Errors
 /// The database query fails.
 pub async fn start_of_everything(ctx: &Ctx) -> Outcome<JobEventPosition> {
-    let xid = sqlx::query_scalar!(
-        r#"-- job_events::now
-         SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS "xid!""#
-    )
-    .fetch_one(&ctx.pool)
-    .await?;
-    Ok(JobEventPosition { xid, job_id: Uuid::nil().into(), job_seq: 0 })
+    let (global, job_seq) = order::advance(&mut *ctx.pool.acquire().await?).await?.jobs;
+    Ok(JobEventPosition { global, job_seq })
+}
+
+/// Returns the position of a client's token.
+///
+/// # Errors
+/// The database query fails.
+pub async fn resume_everything(ctx: &Ctx, token: JobEventToken) -> Outcome<JobEventPosition> {
+    let mut conn = ctx.pool.acquire().await?;
+    let (global, job_seq) = order::advance(&mut conn).await?.jobs;
+    let place = match token {
+        JobEventToken::Place(place) => place,
+        JobEventToken::Former { xid, job_id, job_seq } => {
+            log::translate(&mut conn, (xid, job_id, job_seq)).await?
+        }
+    };
+    // A token beyond the end comes from a database that was restored: continue at the end.
+    Ok(place.min(JobEventPosition { global, job_seq }))
 }
 
 /// Returns the events of the caller's jobs after a position, each with its own, and the position reached.
@@ -42,20 +55,25 @@ pub async fn everything(
     after: JobEventPosition,
 ) -> Outcome<(Vec<(JobEventPosition, Stored, Job)>, JobEventPosition)> {
     let mut conn = ctx.pool.acquire().await?;
-    let places = log::places(&mut conn, after, &caller.agent, STEP).await?;
+    let (global, job_seq) = order::advance(&mut conn).await?.jobs;
+    if after >= (JobEventPosition { global, job_seq }) {
+        return Ok((Vec::new(), after));
+    }
+    let (places, mut reached) = log::places(&mut conn, after, &caller.agent, STEP).await?;
     // Of others' events only the positions are read; of the caller's own as many as fit.
-    let (mut reached, mut mine, mut bytes) = (after, Vec::new(), 0);
+    let (mut last, mut mine, mut bytes) = (after, Vec::new(), 0);
     for place in places {
         if place.mine {
             if bytes >= log::BYTES {
+                reached = last;
                 break;
             }
             bytes += i64::from(place.bytes);
-            mine.push((place.xid, place.job_id, place.job_seq));
+            mine.push((place.place, place.job_id));
         }
-        reached = JobEventPosition { xid: place.xid, job_id: place.job_id.into(), job_seq: place.job_seq };
+        last = place.place;
     }
-    let named: Vec<(Uuid, i64)> = mine.iter().map(|(_, job, seq)| (*job, *seq)).collect();
+    let named: Vec<(Uuid, i64)> = mine.iter().map(|(place, job)| (*job, place.job_seq)).collect();
     let found = log::at(&mut conn, &named).await?;
     let found: HashMap<(JobId, i64), Stored> =
         found.into_iter().map(|event| ((event.job_id, event.job_seq), event)).collect();
@@ -64,10 +82,10 @@ pub async fn everything(
     ids.dedup();
     let jobs = rows::load(&mut conn, &ids).await?;
     let jobs: HashMap<JobId, Job> = jobs.into_iter().map(|job| (job.id, job)).collect();
-    let events = mine.into_iter().filter_map(|(xid, job, job_seq)| {
+    let events = mine.into_iter().filter_map(|(place, job)| {
         let job_id = JobId::from(job);
-        let event = found.get(&(job_id, job_seq))?.clone();
-        Some((JobEventPosition { xid, job_id, job_seq }, event, jobs.get(&job_id)?.clone()))
+        let event = found.get(&(job_id, place.job_seq))?.clone();
+        Some((place, event, jobs.get(&job_id)?.clone()))
     });
     Ok((events.collect(), reached))
 }

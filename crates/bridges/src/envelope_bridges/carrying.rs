@@ -32,8 +32,7 @@ async fn one(
     name: String,
 ) -> Outcome<u64> {
     let lock = lock_of(&format!("bridge\0{name}"));
-    // An advisory lock that is only tried: a row lock would hold back everybody's horizon
-    // (`crates/kernel/src/feed/reader.rs`) meanwhile.
+    // An advisory lock that is only tried: the other servers run other bridges meanwhile.
     let mut guard = ctx.begin_guard().await?;
     if try_locks(&mut guard, &[lock]).await?.is_empty() {
         return Ok(0);

@@ -21,14 +21,14 @@ use entente_openintent::messages;
 use serde_json::{Value, from_str, json};
 use sqlx::PgConnection;
 
+use super::Bridge;
 use super::answers::{admitted, written};
 use super::rows::{self, Source};
 use super::run::{BridgeRun, STRETCH};
-use super::{Bridge, Place};
 
 /// Sends the next page of messages.
 pub(super) async fn send(run: &BridgeRun<'_>, export: &Export) -> Outcome<u64> {
-    let from = u32::try_from(run.kept.place.number).unwrap_or(u32::MAX);
+    let from = u32::try_from(run.kept.place).unwrap_or(u32::MAX);
     let filter = MessageFilter { since: Some(Since::Number(from)), to: None, limit: STRETCH };
     let page = messages::list(&run.ctx.openintent, &run.caller, export.channel_id, &filter).await?;
     let book = snapshot::latest(&run.ctx.aee).await?;
@@ -39,8 +39,8 @@ pub(super) async fn send(run: &BridgeRun<'_>, export: &Export) -> Outcome<u64> {
     if reached <= from {
         return Ok(0);
     }
-    let place = Place::number(i64::from(reached));
-    rows::advance(&mut *run.ctx.pool.acquire().await?, run.kept, &place).await?;
+    let place = i64::from(reached);
+    rows::advance(&mut *run.ctx.pool.acquire().await?, run.kept, place).await?;
     Ok(u64::from(reached - from))
 }
 
@@ -52,9 +52,9 @@ async fn send_one(
 ) -> Outcome<()> {
     let ctx = run.ctx;
     let mut tx = ctx.pool.begin().await?;
-    let place = Place::number(i64::from(message.number));
+    let place = i64::from(message.number);
     if shown(run, &mut tx, message).await? {
-        rows::advance(&mut tx, run.kept, &place).await?;
+        rows::advance(&mut tx, run.kept, place).await?;
         tx.commit().await?;
         return Ok(());
     }
@@ -85,7 +85,7 @@ async fn send_one(
     let ended: Vec<_> =
         waiting.into_iter().filter(|_| sent).map(|(task, who)| (task, who, id.clone())).collect();
     exchanges::close(&mut tx, &ended).await?;
-    rows::advance(&mut tx, run.kept, &place).await?;
+    rows::advance(&mut tx, run.kept, place).await?;
     tx.commit().await?;
     put.announce(&ctx.aee);
     Ok(())

@@ -2,13 +2,12 @@
 //! the carried ones.
 
 use entente_kernel::Outcome;
+use entente_kernel::log::order;
 use sqlx::PgConnection;
-
-use super::Place;
 
 /// An envelope in a bridge's source; `taken` means that it was acknowledged.
 pub(super) struct Found {
-    pub place: Place,
+    pub place: i64,
     pub envelope_id: String,
     pub taken: bool,
 }
@@ -30,38 +29,24 @@ pub(super) async fn items(
     )
     .fetch_all(conn)
     .await?;
-    let found = rows.into_iter().map(|row| Found {
-        place: Place { number: row.seq, id: String::new() },
-        envelope_id: row.envelope_id,
-        taken: row.taken,
-    });
+    let found =
+        rows.into_iter().map(|row| Found { place: row.seq, envelope_id: row.envelope_id, taken: row.taken });
     Ok(found.collect())
 }
 
-/// Loads the envelopes sent to a bus after a position, up to the oldest transaction in progress.
-pub(super) async fn sent(
-    conn: &mut PgConnection,
-    bus: &str,
-    after: &Place,
-    limit: i64,
-) -> Outcome<Vec<Found>> {
+/// Loads the envelopes sent to a bus after a position, in their order (`kernel::log::order`).
+pub(super) async fn sent(conn: &mut PgConnection, bus: &str, after: i64, limit: i64) -> Outcome<Vec<Found>> {
+    order::advance(&mut *conn).await?;
     let rows = sqlx::query!(
         "-- aee_bridges::sent
-         SELECT xid, id FROM aee_envelopes
-         WHERE recipient = $1 AND recipient LIKE 'bus.%' AND (status = 'accepted' OR agreed) AND (xid, id) > ($2, $3)
-           AND xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
-         ORDER BY xid, id LIMIT $4",
+         SELECT number, envelope_id FROM aee_bus_order WHERE bus = $1 AND number > $2 ORDER BY number LIMIT $3",
         bus,
-        after.number,
-        after.id,
+        after,
         limit
     )
     .fetch_all(conn)
     .await?;
-    let found = rows.into_iter().map(|row| Found {
-        place: Place { number: row.xid, id: row.id.clone() },
-        envelope_id: row.id,
-        taken: false,
-    });
+    let found =
+        rows.into_iter().map(|row| Found { place: row.number, envelope_id: row.envelope_id, taken: false });
     Ok(found.collect())
 }

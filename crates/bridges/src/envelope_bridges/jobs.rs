@@ -33,7 +33,7 @@ use super::run::{BridgeRun, STRETCH};
 /// Creates jobs for the next page of tasks.
 pub(super) async fn begin(run: &BridgeRun<'_>, bridge: &Jobs) -> Outcome<u64> {
     let mut conn = run.ctx.pool.acquire().await?;
-    let from = run.kept.place.number;
+    let from = run.kept.place;
     let found = finds::items(&mut conn, &bridge.entity, from, i64::from(STRETCH)).await?;
     let ids: Vec<&str> = found.iter().map(|one| one.envelope_id.as_str()).collect();
     let envelopes = envelopes::load_all(&mut conn, &ids).await?;
@@ -56,7 +56,7 @@ pub(super) async fn begin(run: &BridgeRun<'_>, bridge: &Jobs) -> Outcome<u64> {
         });
         match envelope {
             Some(task) => begin_one(run, bridge, one, task).await?,
-            None => rows::advance(&mut *run.ctx.pool.acquire().await?, run.kept, &one.place).await?,
+            None => rows::advance(&mut *run.ctx.pool.acquire().await?, run.kept, one.place).await?,
         }
     }
     Ok(found.len() as u64)
@@ -128,8 +128,8 @@ async fn note(
     let (bridge_name, source) = (&run.kept.name, Source::Envelope(&task.id));
     let carried = Carried { bridge: bridge_name, source, target: &target, at: now, job: Some(job) };
     rows::carried(&mut tx, &carried).await?;
-    mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
-    rows::advance(&mut tx, run.kept, &at.place).await?;
+    mailboxes::take_out(&mut tx, &bridge.entity, at.place, now).await?;
+    rows::advance(&mut tx, run.kept, at.place).await?;
     tx.commit().await?;
     Ok(())
 }
@@ -158,8 +158,8 @@ async fn refuse(
     let own = [bridge.entity.as_str()];
     let mut known = Known::default();
     let put = ingest::put_beside(&ctx.aee, &mut tx, &mut known, answer.as_slice(), &own, now).await?;
-    mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
-    rows::advance(&mut tx, run.kept, &at.place).await?;
+    mailboxes::take_out(&mut tx, &bridge.entity, at.place, now).await?;
+    rows::advance(&mut tx, run.kept, at.place).await?;
     tx.commit().await?;
     put.announce(&ctx.aee);
     Ok(())

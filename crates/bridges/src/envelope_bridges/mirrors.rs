@@ -35,9 +35,9 @@ const AWAITED: i64 = 1_000;
 /// Mirrors the next page of envelopes, and the answers that came meanwhile.
 pub(super) async fn show(run: &BridgeRun<'_>, mirror: &Mirror) -> Outcome<u64> {
     let mut conn = run.ctx.pool.acquire().await?;
-    let (from, most) = (&run.kept.place, i64::from(STRETCH));
+    let (from, most) = (run.kept.place, i64::from(STRETCH));
     let found = match (&mirror.entity, &mirror.bus) {
-        (Some(entity), _) => finds::items(&mut conn, entity, from.number, most).await?,
+        (Some(entity), _) => finds::items(&mut conn, entity, from, most).await?,
         (None, Some(bus)) => finds::sent(&mut conn, bus, from, most).await?,
         (None, None) => Vec::new(),
     };
@@ -49,7 +49,7 @@ pub(super) async fn show(run: &BridgeRun<'_>, mirror: &Mirror) -> Outcome<u64> {
         let envelope = envelopes.get(&one.envelope_id).filter(|envelope| !said.contains(&envelope.id));
         match envelope {
             Some(envelope) => show_one(run, mirror, one, envelope).await?,
-            None => rows::advance(&mut *run.ctx.pool.acquire().await?, run.kept, &one.place).await?,
+            None => rows::advance(&mut *run.ctx.pool.acquire().await?, run.kept, one.place).await?,
         }
     }
     Ok(found.len() as u64 + show_answers(run, mirror).await?)
@@ -71,7 +71,7 @@ async fn show_one(
         rows::expect_answer(&mut tx, bridge, &envelope.id).await?;
         rows::expect_no_more(&mut tx, bridge, AWAITED).await?;
     }
-    rows::advance(&mut tx, run.kept, &at.place).await?;
+    rows::advance(&mut tx, run.kept, at.place).await?;
     tx.commit().await?;
     Ok(())
 }

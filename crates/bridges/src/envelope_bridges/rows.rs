@@ -9,7 +9,7 @@ use entente_kernel::Outcome;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{BridgeRecord, Place};
+use super::BridgeRecord;
 
 struct Row {
     name: String,
@@ -19,7 +19,6 @@ struct Row {
     key_id: Uuid,
     agent: String,
     place: i64,
-    place_id: String,
     salt: Vec<u8>,
     problem: Option<String>,
 }
@@ -33,7 +32,7 @@ impl Row {
             created_at: self.created_at,
             key_id: self.key_id.into(),
             agent: self.agent,
-            place: Place { number: self.place, id: self.place_id },
+            place: self.place,
             salt: self.salt,
             problem: self.problem,
         })
@@ -45,9 +44,10 @@ macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
             Row,
-            "-- " + $name + "
-             SELECT b.name, b.bridge, b.created_by, b.created_at, b.key_id, b.agent, b.place, b.place_id, b.salt, b.problem
-             FROM aee_bridges b " + $rest
+            "-- " + $name + r#"
+             SELECT b.name, b.bridge, b.created_by, b.created_at, b.key_id, b.agent,
+                    CASE WHEN b.bus IS NULL THEN b.place ELSE b.bus_place END AS "place!", b.salt, b.problem
+             FROM aee_bridges b "# + $rest
             $(, $argument)*
         )
     };
@@ -70,10 +70,8 @@ pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<
         "-- aee_bridges::due
          SELECT b.name FROM aee_bridges b
          WHERE EXISTS (SELECT 1 FROM aee_mailboxes m WHERE m.entity = b.entity AND m.last_seq > b.place)
-            OR EXISTS (SELECT 1 FROM aee_envelopes e
-                       WHERE e.recipient = b.bus AND e.recipient LIKE 'bus.%' AND (e.status = 'accepted' OR e.agreed)
-                         AND (e.xid, e.id) > (b.place, b.place_id)
-                         AND e.xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint))
+            OR EXISTS (SELECT 1 FROM aee_bus_order o WHERE o.bus = b.bus AND o.number > b.bus_place)
+            OR EXISTS (SELECT 1 FROM log_unsequenced u WHERE u.bus = b.bus)
             OR EXISTS (SELECT 1 FROM aee_bridged d
                        LEFT JOIN aee_pairs p ON p.task_id = d.source AND p.respondent = b.entity
                        WHERE d.bridge = b.name AND d.what = 'letter' AND d.open AND d.job_id IS NULL
@@ -107,11 +105,11 @@ pub(super) async fn put(
     sqlx::query!(
         "-- aee_bridges::put
          INSERT INTO aee_bridges (name, bridge, created_by, created_at, key_id, agent, entity, bus, channel_id, place,
-             place_id, salt)
+             bus_place, salt)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
          ON CONFLICT (name) DO UPDATE SET bridge = excluded.bridge, created_by = excluded.created_by,
              key_id = excluded.key_id, agent = excluded.agent, entity = excluded.entity, bus = excluded.bus,
-             channel_id = excluded.channel_id, place = excluded.place, place_id = excluded.place_id, salt = excluded.salt,
+             channel_id = excluded.channel_id, place = excluded.place, bus_place = excluded.bus_place, salt = excluded.salt,
              problem = NULL",
         kept.name,
         serde_json::to_string(&kept.bridge)?,
@@ -122,8 +120,9 @@ pub(super) async fn put(
         source.entity,
         source.bus,
         source.channel.map(ChannelId::uuid),
-        kept.place.number,
-        kept.place.id,
+        // A server of the release before finds nothing on the bus after this; its places there were transactions.
+        if source.bus.is_some() { i64::MAX } else { kept.place },
+        if source.bus.is_some() { kept.place } else { 0 },
         kept.salt
     )
     .execute(conn)
@@ -149,25 +148,25 @@ pub(super) async fn leave(conn: &mut PgConnection, name: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the number of the transaction; rows of later transactions come after it.
-pub(super) async fn this(conn: &mut PgConnection) -> Outcome<i64> {
-    let id = sqlx::query_scalar!(
-        r#"-- aee_bridges::this
-         SELECT pg_current_xact_id()::text::bigint AS "id!""#
+/// Returns the end of the order over the envelopes to buses.
+pub(super) async fn bus_end(conn: &mut PgConnection) -> Outcome<i64> {
+    let end = sqlx::query_scalar!(
+        r#"-- aee_bridges::bus_end
+         SELECT bus_end() AS "end!""#
     );
-    Ok(id.fetch_one(conn).await?)
+    Ok(end.fetch_one(conn).await?)
 }
 
 /// Stores a bridge's position, which never goes back.
-pub(super) async fn advance(conn: &mut PgConnection, kept: &BridgeRecord, place: &Place) -> Outcome<()> {
+pub(super) async fn advance(conn: &mut PgConnection, kept: &BridgeRecord, place: i64) -> Outcome<()> {
     sqlx::query!(
         "-- aee_bridges::advance
-         UPDATE aee_bridges SET place = $3, place_id = $4, problem = NULL
-         WHERE name = $1 AND salt = $2 AND (place, place_id) < ($3, $4)",
+         UPDATE aee_bridges SET place = CASE WHEN bus IS NULL THEN $3 ELSE place END,
+                bus_place = CASE WHEN bus IS NULL THEN bus_place ELSE $3 END, problem = NULL
+         WHERE name = $1 AND salt = $2 AND CASE WHEN bus IS NULL THEN place ELSE bus_place END < $3",
         kept.name,
         kept.salt,
-        place.number,
-        place.id
+        place
     )
     .execute(conn)
     .await?;

@@ -14,8 +14,8 @@ use sqlx::PgConnection;
 use crate::access::governance;
 use crate::access::governance::Attempt;
 use crate::access::membership;
-use crate::log::GlobalPosition;
 use crate::log::writer::IntentLog;
+use crate::log::{FormerPosition, GlobalPosition};
 use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 
 /// Role that a retry gives an agent that had no assignment.
@@ -348,16 +348,28 @@ async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Assig
 /// The event that announced an assignment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Announced {
-    /// Position of the event.
-    pub place: GlobalPosition,
-    /// Whether the intent is neither completed nor abandoned.
-    pub is_open: bool,
+    /// The intent.
+    pub intent_id: IntentId,
+    /// Number of the event in the intent's log.
+    pub seq: i64,
+    /// Time of the assignment.
+    pub assigned_at: Timestamp,
+    /// Whether the beginning of the stream tells it: the intent is neither completed nor abandoned, and the event does
+    /// not come with the log.
+    pub is_told: bool,
 }
 
-/// Returns the events that announced an agent's assignments: up to `limit` after a position, written by transactions
-/// before `until`, in the order of the logs.
+impl Announced {
+    /// The order of an agent's assignments: oldest first.
+    pub fn key(&self) -> (Timestamp, IntentId) {
+        (self.assigned_at, self.intent_id)
+    }
+}
+
+/// Returns the events that announced an agent's assignments: up to `limit` after the last one `shown` by a stream that
+/// continues with the log at `start`, the oldest first.
 ///
-/// Those to ended intents are included, and tell how far the agent's assignments were read: an agent has ever more of
+/// Those that it does not tell are included, and say how far the agent's assignments were read: an agent has ever more of
 /// them, and one statement that skipped them all would take ever longer.
 ///
 /// # Errors
@@ -365,32 +377,67 @@ pub(crate) struct Announced {
 pub(crate) async fn announced(
     conn: &mut PgConnection,
     agent: &str,
-    after: GlobalPosition,
-    until: i64,
+    shown: (Timestamp, IntentId),
+    start: GlobalPosition,
     limit: i64,
 ) -> Outcome<Vec<Announced>> {
+    let (at, intent) = shown;
     let rows = sqlx::query!(
         r#"-- assignments::announced
-         SELECT s.xid AS "xid!", s.intent_id AS "intent_id!", s.seq AS "seq!",
-                i.status NOT IN ('completed', 'abandoned') AS "is_open!"
-         FROM (SELECT xid, intent_id, seq FROM assignments
-               WHERE agent_id = $1 AND xid < $2 AND (xid, intent_id, seq) > ($3, $4, $5)
-               ORDER BY xid, intent_id, seq LIMIT $6) s JOIN intents i ON i.id = s.intent_id
-         ORDER BY s.xid, s.intent_id, s.seq"#,
+         SELECT s.intent_id, s.seq, s.assigned_at, i.status NOT IN ('completed', 'abandoned') AS "is_open!",
+                (SELECT o.global FROM log_order o WHERE o.intent_id = s.intent_id AND o.to_seq >= s.seq
+                 ORDER BY o.to_seq LIMIT 1) AS global
+         FROM (SELECT intent_id, seq, assigned_at FROM assignments
+               WHERE agent_id = $1 AND (assigned_at, intent_id) > ($2, $3)
+               ORDER BY assigned_at, intent_id LIMIT $4) s JOIN intents i ON i.id = s.intent_id
+         ORDER BY s.assigned_at, s.intent_id"#,
         agent,
-        until,
-        after.xid,
-        after.intent_id.uuid(),
-        after.seq,
+        at,
+        intent.uuid(),
         limit
     )
     .fetch_all(conn)
     .await?;
-    let place = |xid, intent: uuid::Uuid, seq| GlobalPosition { xid, intent_id: intent.into(), seq };
-    let rows = rows.into_iter();
     Ok(rows
-        .map(|row| Announced { place: place(row.xid, row.intent_id, row.seq), is_open: row.is_open })
+        .into_iter()
+        .map(|row| {
+            let place = GlobalPosition::stored(row.global, Some(row.seq));
+            Announced {
+                intent_id: row.intent_id.into(),
+                seq: row.seq,
+                assigned_at: row.assigned_at,
+                is_told: row.is_open && place.is_some_and(|place| place <= start),
+            }
+        })
         .collect())
+}
+
+/// Translates the last assignment that was shown from the form before, in which assignments came in the order of
+/// transactions: none that comes later in that order is left out.
+///
+/// # Errors
+/// A database error.
+pub(crate) async fn translate(
+    conn: &mut PgConnection,
+    agent: &str,
+    shown: FormerPosition,
+) -> Outcome<(Timestamp, IntentId)> {
+    let row = sqlx::query!(
+        "-- assignments::translate
+         SELECT a.assigned_at, a.intent_id FROM assignments a
+         LEFT JOIN (SELECT assigned_at, intent_id FROM assignments
+                    WHERE agent_id = $1 AND (xid, intent_id, seq) > ($2, $3, $4)
+                    ORDER BY assigned_at, intent_id LIMIT 1) n ON true
+         WHERE a.agent_id = $1 AND (n.intent_id IS NULL OR (a.assigned_at, a.intent_id) < (n.assigned_at, n.intent_id))
+         ORDER BY a.assigned_at DESC, a.intent_id DESC LIMIT 1",
+        agent,
+        shown.xid,
+        shown.intent_id.uuid(),
+        shown.seq
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map_or((Timestamp::UNIX_EPOCH, IntentId::SYSTEM), |row| (row.assigned_at, row.intent_id.into())))
 }
 
 /// Inserts an assignment, or updates the agent's existing one, which keeps its id. `seq` is the number of the event

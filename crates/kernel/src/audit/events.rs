@@ -17,7 +17,7 @@ use crate::access::governance;
 use crate::access::governance::Attempt;
 use crate::access::membership;
 use crate::identity::identities;
-use crate::log::GlobalPosition;
+use crate::log::order::Parts;
 use crate::log::writer::digest;
 use crate::pages::{Measure, Page};
 use crate::{AppError, Caller, Ctx, IntentTx, Outcome};
@@ -104,7 +104,7 @@ macro_rules! select {
             "-- " + $name + "
              SELECT e.intent_id, e.seq, e.sequence, e.id, e.event_type, e.actor, e.payload, e.created_at,
                     e.previous_event_hash, e.event_hash, e.posted, e.trace_id, e.parent_event_id, e.proof,
-                    e.proof_verified, e.xid
+                    e.proof_verified
              FROM " + $from
             $(, $argument)*
         )
@@ -115,7 +115,7 @@ macro_rules! select {
             "-- " + $name + "
              SELECT e.intent_id, e.seq, e.sequence, e.id, e.event_type, e.actor, e.payload, e.created_at,
                     e.previous_event_hash, e.event_hash, e.posted, e.trace_id, e.parent_event_id, e.proof,
-                    e.proof_verified, e.xid
+                    e.proof_verified
              FROM events e " + $rest
             $(, $argument)*
         )
@@ -138,17 +138,11 @@ struct Row {
     parent_event_id: Option<String>,
     proof: Option<String>,
     proof_verified: bool,
-    xid: i64,
 }
 
 impl Row {
     fn weight(&self) -> usize {
         self.payload.len() + self.proof.as_ref().map_or(0, String::len)
-    }
-
-    fn placed(self) -> Outcome<(GlobalPosition, Event)> {
-        let place = GlobalPosition { xid: self.xid, intent_id: self.intent_id.into(), seq: self.seq };
-        Ok((place, Event::try_from(self)?))
     }
 }
 
@@ -227,9 +221,10 @@ pub(crate) async fn of_trace(
         let rows = select!(
             "events::of_trace",
             of "(SELECT p.*, sum(octet_length(p.payload) + coalesce(octet_length(p.proof), 0))
-                   OVER (ORDER BY p.xid, p.intent_id, p.seq)
+                   OVER (ORDER BY p.global, p.intent_id, p.seq)
                - octet_length(p.payload) - coalesce(octet_length(p.proof), 0) AS before
-         FROM (SELECT e.* FROM events e
+         FROM (SELECT e.*, (SELECT o.global FROM log_order o WHERE o.intent_id = e.intent_id AND o.to_seq >= e.seq
+                            ORDER BY o.to_seq LIMIT 1) AS global FROM events e
          LEFT JOIN intents i ON i.id = e.intent_id
          LEFT JOIN acls a ON a.intent_id = e.intent_id
          WHERE lower(e.trace_id) = lower($1)
@@ -237,8 +232,8 @@ pub(crate) async fn of_trace(
                a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $3 OR EXISTS (
                    SELECT 1 FROM acl_entries g WHERE g.intent_id = e.intent_id AND g.principal_id = $3
                    AND (g.expires_at IS NULL OR g.expires_at > $4)) END
-         ORDER BY e.xid, e.intent_id, e.seq LIMIT $5 OFFSET $6) p) e
-         WHERE e.before < $7 ORDER BY e.xid, e.intent_id, e.seq",
+         ORDER BY global, e.intent_id, e.seq LIMIT $5 OFFSET $6) p) e
+         WHERE e.before < $7 ORDER BY e.global, e.intent_id, e.seq",
             trace_id,
             caller.has(Scope::Admin),
             caller.agent,
@@ -309,7 +304,7 @@ pub async fn of_line(
     after: i64,
     end: i64,
     limit: i64,
-) -> Outcome<Vec<(GlobalPosition, Event)>> {
+) -> Outcome<Vec<Event>> {
     let rows = select!(
         "events::of_line",
         "WHERE intent_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4",
@@ -320,39 +315,31 @@ pub async fn of_line(
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(Row::placed).collect()
+    rows.into_iter().map(Event::try_from).collect()
 }
 
-/// Loads the events of all logs after a position, written by transactions older than `horizon`.
-pub(crate) async fn of_system(
-    conn: &mut PgConnection,
-    place: GlobalPosition,
-    horizon: i64,
-    limit: i64,
-) -> Outcome<Vec<(GlobalPosition, Event)>> {
+/// Loads the events of these parts of logs, in their order, up to `limit`.
+pub(crate) async fn of_parts(conn: &mut PgConnection, parts: &Parts, limit: i64) -> Outcome<Vec<Event>> {
     let rows = select!(
-        "events::of_system",
-        "WHERE xid >= $1 AND xid < $4 AND (xid, intent_id, seq) > ($1, $2, $3)
-         ORDER BY xid, intent_id, seq LIMIT $5",
-        place.xid,
-        place.intent_id.uuid(),
-        place.seq,
-        horizon,
+        "events::of_parts",
+        "JOIN UNNEST($1::bigint[], $2::uuid[], $3::bigint[], $4::bigint[]) AS p (global, intent_id, from_seq, to_seq)
+         ON e.intent_id = p.intent_id AND e.seq BETWEEN p.from_seq AND p.to_seq ORDER BY p.global, e.seq LIMIT $5",
+        &parts.globals,
+        &parts.intents,
+        &parts.from,
+        &parts.to,
         limit
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(Row::placed).collect()
+    rows.into_iter().map(Event::try_from).collect()
 }
 
 /// Loads the events at these positions.
 ///
 /// # Errors
 /// A database error; a stored value is invalid.
-pub async fn at(
-    conn: &mut PgConnection,
-    places: &[(IntentId, i64)],
-) -> Outcome<Vec<(GlobalPosition, Event)>> {
+pub async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> Outcome<Vec<Event>> {
     let rows = select!(
         "events::at",
         "JOIN UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)
@@ -362,5 +349,5 @@ pub async fn at(
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(Row::placed).collect()
+    rows.into_iter().map(Event::try_from).collect()
 }

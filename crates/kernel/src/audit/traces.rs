@@ -6,6 +6,7 @@ use entente_domain::log::events::{Event, check_trace_id};
 use entente_domain::refusal::Code;
 
 use crate::audit::events::of_trace;
+use crate::log::order;
 use crate::pages::Page;
 use crate::{Caller, Ctx, Outcome, refuse};
 
@@ -27,5 +28,7 @@ pub async fn list(
     let trace_id = trace_id.ok_or_else(missing)?;
     check_trace_id(trace_id)?;
     let mut conn = ctx.pool.acquire().await?;
+    // The order of writing is that over all logs, so everything that is written gets a number first.
+    order::advance(&mut conn).await?;
     of_trace(&mut conn, caller, trace_id, ctx.now(), limit, offset).await
 }

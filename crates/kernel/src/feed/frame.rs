@@ -4,10 +4,11 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::IntentId;
 
-use crate::log::{GlobalPosition, Record};
+use crate::log::{FormerPosition, GlobalPosition, Record};
 
 /// The family of subscription paths that a stream was opened on; event names differ between them (OI-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,23 +53,32 @@ pub enum ResumeToken {
     Global(GlobalPosition),
     /// A position within the beginning of an agent's stream, which shows the agent's open assignments.
     Opening(Opening),
+    /// A position of the form before among all intents, as a client sent it.
+    Former(FormerPosition),
+    /// A position of the form before within the beginning of an agent's stream.
+    FormerOpening {
+        /// Where the stream continues with the log.
+        start: FormerPosition,
+        /// The event of the last assignment that was shown.
+        shown: FormerPosition,
+    },
 }
 
-/// The beginning of an agent's stream: it shows the agent's open assignments that are older than the stream, in the
-/// order of their events, and continues with the log.
+/// The beginning of an agent's stream: it shows the agent's open assignments that are older than the stream, the oldest
+/// first, and continues with the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opening {
     /// Where the stream continues with the log; assignments from there on are shown by the log itself.
     pub start: GlobalPosition,
-    /// The event of the last assignment that was shown.
-    pub shown: GlobalPosition,
+    /// Time and intent of the last assignment that was shown.
+    pub shown: (Timestamp, IntentId),
 }
 
 impl Opening {
     /// Creates an opening that has shown nothing yet.
     #[must_use]
     pub fn at(start: GlobalPosition) -> Self {
-        Self { start, shown: GlobalPosition { xid: 0, intent_id: IntentId::SYSTEM, seq: 0 } }
+        Self { start, shown: (Timestamp::UNIX_EPOCH, IntentId::SYSTEM) }
     }
 }
 

@@ -45,6 +45,8 @@ pub struct Feed {
     /// Signals a commit while there are receivers of webhooks.
     stir: Notify,
     webhook_wakeup_enabled: AtomicBool,
+    /// Whether something was committed here that the order over everything may not have a number of yet.
+    unordered: AtomicBool,
     /// Whether other servers share the database and need wake-ups.
     has_peers: AtomicBool,
     touched: Mutex<HashSet<WakeKey>>,
@@ -72,6 +74,7 @@ impl Feed {
             activity: Notify::new(),
             stir: Notify::new(),
             webhook_wakeup_enabled: AtomicBool::new(false),
+            unordered: AtomicBool::new(false),
             has_peers: AtomicBool::new(false),
             touched: Mutex::default(),
             touch: Notify::new(),
@@ -162,6 +165,7 @@ impl Feed {
     }
 
     fn tell_peers(&self, what: WakeKey) {
+        self.unordered.store(true, Ordering::Relaxed);
         if self.has_peers.load(Ordering::Relaxed) {
             self.touched.lock().unwrap_or_else(PoisonError::into_inner).insert(what);
             self.touch.notify_one();
@@ -236,6 +240,12 @@ impl Feed {
             followed.extend(topics.keys().copied());
         }
         followed
+    }
+
+    /// Returns whether anything was committed here since the last call, so that the order over everything is brought up to
+    /// date also while nobody reads it.
+    pub fn take_unordered(&self) -> bool {
+        self.unordered.swap(false, Ordering::Relaxed)
     }
 
     /// Sets whether other servers share the database.

@@ -1,7 +1,7 @@
 //! Reads the logs of intents: the records of one intent, or of all, after a position. Messages, events and receipts
 //! are three tables and one log; this file merges them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use entente_domain::clock::Timestamp;
@@ -14,13 +14,17 @@ use sqlx::PgConnection;
 
 use crate::audit::events;
 use crate::channels;
+use crate::log::order::{self, Parts};
 use crate::log::{GlobalPosition, Record};
 use crate::messages;
 use crate::messages::receipts;
 use crate::{Ctx, Outcome};
 
-/// Rows of each table read at once when a follower catches up.
+/// Entries read at once when a follower catches up.
 const STEP: i64 = 256;
+
+/// Entries passed at once by a follower that reads events only, most of which may be messages.
+const EVENTS_AMONG: i64 = 8_192;
 
 /// A page of the log: the records in order, and the position up to which nothing else exists.
 pub struct LogPage<P> {
@@ -42,42 +46,29 @@ pub async fn line(ctx: &Ctx, intent: IntentId, position: i64) -> Outcome<LogPage
     if end <= position {
         return Ok(LogPage { records: Vec::new(), reached: position });
     }
-    let rows = Rows {
+    let mut rows = Rows {
         messages: messages::of_line(&mut conn, intent, position, end, STEP).await?,
         events: events::of_line(&mut conn, intent, position, end, STEP).await?,
         receipts: receipts::of_line(&mut conn, intent, position, end, STEP).await?,
     };
-    rows.gather(ctx, &mut conn, end, StoredRecord::Shown, |place| place.seq).await
+    let reached = rows.cut().unwrap_or(end);
+    let records = rows.gather(ctx, &mut conn, StoredRecord::Shown, |_, seq| seq).await?;
+    Ok(LogPage { records, reached })
 }
 
-/// Reads the records of all intents after `place`.
-///
-/// Only records older than every running transaction are read, so nothing can appear before them any more. The
-/// position reached is always that of a written record, never the horizon: if PostgreSQL crashes, the ids of
-/// transactions that had written nothing are assigned again.
+/// Reads the records of all intents after `place`, everything that is committed included.
 pub(crate) async fn global(ctx: &Ctx, place: GlobalPosition) -> Outcome<LogPage<GlobalPosition>> {
-    Ok(everywhere(ctx, place, StoredRecord::Shown).await?.0)
+    everywhere(ctx, place, StoredRecord::Shown).await
 }
 
 /// Like [`global`], with messages that exceed their channel's limit and are not deleted yet, because a webhook
 /// receiver gets them even if it is slow.
 pub(crate) async fn outbox(ctx: &Ctx, place: GlobalPosition) -> Outcome<LogPage<GlobalPosition>> {
-    Ok(everywhere(ctx, place, StoredRecord::Stored).await?.0)
-}
-
-/// Like [`global`]; also returns whether everything written before the transaction `until` has been read.
-pub(crate) async fn past(
-    ctx: &Ctx,
-    place: GlobalPosition,
-    until: i64,
-) -> Outcome<(LogPage<GlobalPosition>, bool)> {
-    let (stretch, horizon) = everywhere(ctx, place, StoredRecord::Shown).await?;
-    let over = stretch.records.is_empty() && stretch.reached == place && horizon > until;
-    Ok((stretch, over))
+    everywhere(ctx, place, StoredRecord::Stored).await
 }
 
 /// Reads the events of all intents after a position, as [`global`] does, without messages and receipts; returns them
-/// with the position reached.
+/// with the position reached. It reads what [`order::advance`] has given numbers to.
 ///
 /// # Errors
 /// A database error; a stored value is invalid.
@@ -85,13 +76,16 @@ pub async fn logged(
     conn: &mut PgConnection,
     place: GlobalPosition,
 ) -> Outcome<(Vec<(GlobalPosition, Event)>, GlobalPosition)> {
-    let horizon = horizon(conn).await?;
-    if horizon <= place.xid {
+    let parts = Parts::after(conn, place, EVENTS_AMONG).await?;
+    if parts.is_empty() {
         return Ok((Vec::new(), place));
     }
-    let found = events::of_system(conn, place, horizon, STEP).await?;
-    let reached = found.last().map_or(place, |(last, _)| *last);
-    Ok((found, reached))
+    let found = events::of_parts(conn, &parts, STEP).await?;
+    let full = i64::try_from(found.len()).is_ok_and(|count| count == STEP);
+    let placed: Vec<(GlobalPosition, Event)> =
+        found.into_iter().map(|event| (parts.place(event.intent_id, event.seq), event)).collect();
+    let last = placed.last().filter(|_| full).map(|(place, _)| *place);
+    Ok((placed, last.unwrap_or(parts.reached)))
 }
 
 /// Selection of messages to read.
@@ -107,19 +101,21 @@ async fn everywhere(
     ctx: &Ctx,
     place: GlobalPosition,
     kept: StoredRecord,
-) -> Outcome<(LogPage<GlobalPosition>, i64)> {
+) -> Outcome<LogPage<GlobalPosition>> {
     let mut conn = ctx.pool.acquire().await?;
-    let horizon = horizon(&mut conn).await?;
-    if horizon <= place.xid {
-        return Ok((LogPage { records: Vec::new(), reached: place }, horizon));
+    let end = order::advance(&mut conn).await?.logs;
+    if end <= place {
+        return Ok(LogPage { records: Vec::new(), reached: place });
     }
+    // Parts have numbers only after their commit, so the reads that follow see all of their entries.
+    let parts = Parts::after(&mut conn, place, STEP).await?;
     let rows = Rows {
-        messages: messages::of_system(&mut conn, place, horizon, STEP).await?,
-        events: events::of_system(&mut conn, place, horizon, STEP).await?,
-        receipts: receipts::of_system(&mut conn, place, horizon, STEP).await?,
+        messages: messages::of_parts(&mut conn, &parts).await?,
+        events: events::of_parts(&mut conn, &parts, STEP).await?,
+        receipts: receipts::of_parts(&mut conn, &parts).await?,
     };
-    let end = rows.last().unwrap_or(place);
-    Ok((rows.gather(ctx, &mut conn, end, kept, |place| place).await?, horizon))
+    let records = rows.gather(ctx, &mut conn, kept, |intent, seq| parts.place(intent, seq)).await?;
+    Ok(LogPage { records, reached: parts.reached })
 }
 
 /// Returns the records at these positions, as far as they still exist.
@@ -133,103 +129,67 @@ pub(crate) async fn at(ctx: &Ctx, places: &[(IntentId, i64)]) -> Outcome<HashMap
         events: events::at(&mut conn, places).await?,
         receipts: receipts::at(&mut conn, places).await?,
     };
-    // They come in no order, and all of them count: callers ask for fewer than `STEP`.
-    let end = GlobalPosition { xid: i64::MAX, intent_id: IntentId::SYSTEM, seq: i64::MAX };
-    let stretch = rows.gather(ctx, &mut conn, end, StoredRecord::Stored, |place| place).await?;
-    Ok(stretch.records.into_iter().map(|(place, record)| ((place.intent_id, place.seq), record)).collect())
+    let records = rows.gather(ctx, &mut conn, StoredRecord::Stored, |intent, seq| (intent, seq)).await?;
+    Ok(records.into_iter().collect())
 }
 
-/// Returns the position at which a new follower of all intents starts: after the last record written below the
-/// horizon.
-///
-/// Also returns the transactions above the horizon that are committed already. One long transaction holds the horizon
-/// back for everybody, and a follower that starts meanwhile must not receive older records again.
-pub(crate) async fn now(ctx: &Ctx) -> Outcome<(GlobalPosition, HashSet<i64>)> {
-    let row = sqlx::query!(
-        r#"-- reader::now
-         WITH horizon AS MATERIALIZED (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS xid)
-         SELECT greatest((SELECT max(m.xid) FROM messages m WHERE m.xid < h.xid),
-                         (SELECT max(e.xid) FROM events e WHERE e.xid < h.xid),
-                         (SELECT max(r.xid) FROM receipts r WHERE r.xid < h.xid)) AS last,
-                ARRAY(SELECT m.xid FROM messages m WHERE m.xid >= h.xid
-                      UNION SELECT e.xid FROM events e WHERE e.xid >= h.xid
-                      UNION SELECT r.xid FROM receipts r WHERE r.xid >= h.xid) AS "past!"
-         FROM horizon h"#
-    )
-    .fetch_one(&ctx.pool)
-    .await?;
-    let next = row.last.unwrap_or(0) + 1;
-    Ok((GlobalPosition { xid: next, intent_id: IntentId::SYSTEM, seq: 0 }, row.past.into_iter().collect()))
-}
-
-/// Returns the oldest running transaction: every older one has committed or never will.
-async fn horizon(conn: &mut PgConnection) -> Outcome<i64> {
-    let horizon = sqlx::query_scalar!(
-        r#"-- reader::horizon
-         SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS "horizon!""#
-    )
-    .fetch_one(conn)
-    .await?;
-    Ok(horizon)
+/// Returns the position at which a new follower of all intents starts: after everything that is committed.
+pub(crate) async fn now(ctx: &Ctx) -> Outcome<GlobalPosition> {
+    let mut conn = ctx.pool.acquire().await?;
+    Ok(order::advance(&mut conn).await?.logs)
 }
 
 /// The rows of the three tables, before they are merged.
 struct Rows {
-    messages: Vec<(GlobalPosition, messages::Row)>,
-    events: Vec<(GlobalPosition, Event)>,
-    receipts: Vec<(GlobalPosition, Receipt)>,
+    messages: Vec<messages::Row>,
+    events: Vec<Event>,
+    receipts: Vec<Receipt>,
 }
 
 impl Rows {
-    /// Returns the last position among all rows.
-    fn last(&self) -> Option<GlobalPosition> {
-        let messages = self.messages.last().map(|(place, _)| *place);
-        let events = self.events.last().map(|(place, _)| *place);
-        let receipts = self.receipts.last().map(|(place, _)| *place);
-        [messages, events, receipts].into_iter().flatten().max()
+    /// Drops the entries of one log after the first of the ends of the tables that were not read to their end; returns
+    /// that entry.
+    fn cut(&mut self) -> Option<i64> {
+        let full = usize::try_from(STEP).unwrap_or(usize::MAX);
+        let ends = [
+            self.messages.last().map(|row| row.seq).filter(|_| self.messages.len() >= full),
+            self.events.last().map(|event| event.seq).filter(|_| self.events.len() >= full),
+            self.receipts.last().map(|receipt| receipt.seq).filter(|_| self.receipts.len() >= full),
+        ];
+        let cut = ends.into_iter().flatten().min()?;
+        self.messages.retain(|row| row.seq <= cut);
+        self.events.retain(|event| event.seq <= cut);
+        self.receipts.retain(|receipt| receipt.seq <= cut);
+        Some(cut)
     }
 
+    /// Merges the rows, by the position of each.
     async fn gather<P: Copy + Ord>(
         self,
         ctx: &Ctx,
         conn: &mut PgConnection,
-        end: P,
         kept: StoredRecord,
-        place: impl Fn(GlobalPosition) -> P,
-    ) -> Outcome<LogPage<P>> {
-        // A table that was not read to its end limits how much of the others counts.
-        let full = usize::try_from(STEP).unwrap_or(usize::MAX);
-        let cut = |len: usize, last: Option<GlobalPosition>| last.filter(|_| len >= full).map(&place);
-        let cuts = [
-            cut(self.messages.len(), self.messages.last().map(|(place, _)| *place)),
-            cut(self.events.len(), self.events.last().map(|(place, _)| *place)),
-            cut(self.receipts.len(), self.receipts.last().map(|(place, _)| *place)),
-        ];
-        let reached = cuts.into_iter().flatten().min().unwrap_or(end);
+        place: impl Fn(IntentId, i64) -> P,
+    ) -> Outcome<Vec<(P, Record)>> {
         let now = ctx.now();
         let mut records = Vec::new();
         let references = References::load(conn, &self, kept, now).await?;
-        for (at, row) in self.messages {
-            let at = place(at);
-            if at <= reached {
-                records.extend(references.message(row.message(now)?).map(|record| (at, record)));
-            }
+        for row in self.messages {
+            let at = place(row.intent_id.into(), row.seq);
+            records.extend(references.message(row.message(now)?).map(|record| (at, record)));
         }
-        for (at, event) in self.events {
-            let at = place(at);
-            if at <= reached {
-                let change = ctx.state_changes.of(conn, &event).await?;
-                records.push((at, Record::Event { event, change }));
-            }
+        // Ascending in each log: the state before a change is that after the change before.
+        for event in self.events {
+            let at = place(event.intent_id, event.seq);
+            let change = ctx.state_changes.of(conn, &event).await?;
+            records.push((at, Record::Event { event, change }));
         }
-        for (at, receipt) in self.receipts {
-            let at = place(at);
-            if at <= reached {
-                records.extend(references.receipt(receipt).map(|record| (at, record)));
-            }
+        for receipt in self.receipts {
+            let at = place(receipt.intent_id, receipt.seq);
+            records.extend(references.receipt(receipt).map(|record| (at, record)));
         }
         records.sort_by_key(|(place, _)| *place);
-        Ok(LogPage { records, reached })
+        Ok(records)
     }
 }
 
@@ -243,8 +203,8 @@ struct References {
 impl References {
     async fn load(conn: &mut PgConnection, rows: &Rows, kept: StoredRecord, now: Timestamp) -> Outcome<Self> {
         let receipted: Vec<(ChannelId, MessageId)> =
-            rows.receipts.iter().map(|(_, receipt)| (receipt.channel_id, receipt.message_id)).collect();
-        let mut ids: Vec<ChannelId> = rows.messages.iter().map(|(_, row)| row.channel_id.into()).collect();
+            rows.receipts.iter().map(|receipt| (receipt.channel_id, receipt.message_id)).collect();
+        let mut ids: Vec<ChannelId> = rows.messages.iter().map(|row| row.channel_id.into()).collect();
         ids.extend(receipted.iter().map(|(channel, _)| *channel));
         ids.sort_unstable();
         ids.dedup();

@@ -10,7 +10,7 @@ mod members;
 mod opening;
 mod visibility;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use entente_domain::access::Level;
@@ -20,13 +20,12 @@ use entente_domain::log::event_types::EventTypes;
 use entente_domain::log::events::Kind;
 use entente_domain::refusal::{Code, Refusal};
 
-use crate::access::membership;
-use crate::access::portfolios;
+use crate::access::{assignments, membership, portfolios};
 use crate::channels::access::visit;
 use crate::feed::reader;
 use crate::feed::reader::LogPage;
 use crate::feed::{Follower, FollowerRead, Frame, Opening, ResumeToken};
-use crate::log::{GlobalPosition, Record};
+use crate::log::{GlobalPosition, Record, order};
 use crate::{AppError, Caller, Ctx, Grant, Outcome};
 
 pub use filling::{fill, poll_topics, poll_wakeups, tail};
@@ -66,7 +65,7 @@ pub enum End {
 #[derive(Debug)]
 enum Source {
     IntentLog { follower: Follower<i64>, intent: IntentId },
-    Global { follower: Follower<GlobalPosition>, past: HashSet<i64> },
+    Global { follower: Follower<GlobalPosition> },
 }
 
 /// A subscription with its position.
@@ -137,7 +136,12 @@ impl Stream {
             None => end,
             // A token beyond the end comes from a database that was restored: continue at the end.
             Some(ResumeToken::IntentLog(seq)) => seq.clamp(0, end),
-            Some(ResumeToken::Global(_) | ResumeToken::Opening(_)) => return Err(foreign_mark()),
+            Some(
+                ResumeToken::Global(_)
+                | ResumeToken::Opening(_)
+                | ResumeToken::Former(_)
+                | ResumeToken::FormerOpening { .. },
+            ) => return Err(foreign_mark()),
         };
         let follower = ctx.feed.follow(intent, position);
         let view = channel.map_or(View::Intent, View::Channel);
@@ -154,16 +158,26 @@ impl Stream {
     ) -> Outcome<Self> {
         let of_agent = visibility.view == View::Agent;
         let tells = of_agent && types.has_event(Kind::AgentAssigned.wire(), false);
-        let (place, past, opening) = match resume {
-            None => {
-                let (place, past) = reader::now(ctx).await?;
-                (place, past, tells.then(|| Opening::at(place)))
+        let now = reader::now(ctx).await?;
+        let (place, opening) = match resume {
+            None => (now, tells.then(|| Opening::at(now))),
+            Some(ResumeToken::Global(place)) => (place, None),
+            Some(ResumeToken::Former(former)) => {
+                (order::translate(&mut *ctx.pool.acquire().await?, former).await?, None)
             }
-            Some(ResumeToken::Global(place)) => (place, HashSet::new(), None),
-            Some(ResumeToken::Opening(opening)) if of_agent => (opening.start, HashSet::new(), Some(opening)),
-            Some(ResumeToken::IntentLog(_) | ResumeToken::Opening(_)) => return Err(foreign_mark()),
+            Some(ResumeToken::Opening(opening)) if of_agent => (opening.start, Some(opening)),
+            Some(ResumeToken::FormerOpening { start, shown }) if of_agent => {
+                let mut conn = ctx.pool.acquire().await?;
+                let start = order::translate(&mut conn, start).await?;
+                let shown = assignments::translate(&mut conn, &visibility.caller.agent, shown).await?;
+                (start, Some(Opening { start, shown }))
+            }
+            Some(ResumeToken::IntentLog(_) | ResumeToken::Opening(_) | ResumeToken::FormerOpening { .. }) => {
+                return Err(foreign_mark());
+            }
         };
-        let source = Source::Global { follower: ctx.feed.follow_global(place), past };
+        // A token beyond the end comes from a database that was restored: continue at the end.
+        let source = Source::Global { follower: ctx.feed.follow_global(place.min(now)) };
         Ok(Self { opening, ..Self::new(source, visibility, types) })
     }
 
@@ -186,7 +200,7 @@ impl Stream {
         match (&self.source, self.opening) {
             (Source::IntentLog { follower, .. }, _) => ResumeToken::IntentLog(follower.position),
             (Source::Global { .. }, Some(opening)) => ResumeToken::Opening(opening),
-            (Source::Global { follower, .. }, None) => ResumeToken::Global(follower.position),
+            (Source::Global { follower }, None) => ResumeToken::Global(follower.position),
         }
     }
 
@@ -265,7 +279,7 @@ impl Stream {
                     follower.topic().start_at(reached);
                 }
             },
-            Source::Global { follower, .. } => match follower.read() {
+            Source::Global { follower } => match follower.read() {
                 FollowerRead::Frames(frames) => self.unseen.extend(frames),
                 FollowerRead::UpToDate => news(follower, grant).await,
                 FollowerRead::Behind => {
@@ -287,12 +301,6 @@ impl Stream {
     }
 
     async fn shows(&mut self, ctx: &Ctx, frame: &Frame) -> Result<bool, End> {
-        if let (Source::Global { past, .. }, ResumeToken::Global(place)) = (&self.source, frame.mark)
-            && past.contains(&place.xid)
-            && !self.visibility.is_own_assignment(&frame.record)
-        {
-            return Ok(false);
-        }
         Ok(self.visibility.shows(ctx, &frame.record).await? && self.has(&frame.record))
     }
 

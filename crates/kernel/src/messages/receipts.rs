@@ -5,8 +5,8 @@ use entente_domain::ids::IntentId;
 use entente_domain::log::receipts::{Receipt, ReceiptKind};
 use sqlx::PgConnection;
 
-use crate::log::GlobalPosition;
-use crate::{Outcome, unknown};
+use crate::log::order::Parts;
+use crate::{AppError, Outcome, unknown};
 
 /// Inserts receipts; if a message has the same one already, the older one stays.
 ///
@@ -59,21 +59,21 @@ struct Row {
     intent_id: uuid::Uuid,
     seq: i64,
     at: Timestamp,
-    xid: i64,
 }
 
-impl Row {
-    fn placed(self) -> Outcome<(GlobalPosition, Receipt)> {
-        let receipt = Receipt {
-            seq: self.seq,
-            intent_id: self.intent_id.into(),
-            channel_id: self.channel_id.into(),
-            message_id: self.message_id.into(),
-            kind: ReceiptKind::parse(&self.kind).ok_or_else(|| unknown("receipt", &self.kind))?,
-            agent: self.agent_id,
-            at: self.at,
-        };
-        Ok((GlobalPosition { xid: self.xid, intent_id: receipt.intent_id, seq: receipt.seq }, receipt))
+impl TryFrom<Row> for Receipt {
+    type Error = AppError;
+
+    fn try_from(row: Row) -> Outcome<Self> {
+        Ok(Self {
+            seq: row.seq,
+            intent_id: row.intent_id.into(),
+            channel_id: row.channel_id.into(),
+            message_id: row.message_id.into(),
+            kind: ReceiptKind::parse(&row.kind).ok_or_else(|| unknown("receipt", &row.kind))?,
+            agent: row.agent_id,
+            at: row.at,
+        })
     }
 }
 
@@ -84,11 +84,11 @@ pub(crate) async fn of_line(
     after: i64,
     end: i64,
     limit: i64,
-) -> Outcome<Vec<(GlobalPosition, Receipt)>> {
+) -> Outcome<Vec<Receipt>> {
     let rows = sqlx::query_as!(
         Row,
         "-- receipts::of_line
-         SELECT channel_id, message_id, kind, agent_id, intent_id, seq, at, xid FROM receipts
+         SELECT channel_id, message_id, kind, agent_id, intent_id, seq, at FROM receipts
          WHERE intent_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4",
         intent.uuid(),
         after,
@@ -97,42 +97,32 @@ pub(crate) async fn of_line(
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(Row::placed).collect()
+    rows.into_iter().map(Receipt::try_from).collect()
 }
 
-/// Returns the receipts of all intents after a position, written by transactions older than `horizon`.
-pub(crate) async fn of_system(
-    conn: &mut PgConnection,
-    place: GlobalPosition,
-    horizon: i64,
-    limit: i64,
-) -> Outcome<Vec<(GlobalPosition, Receipt)>> {
+/// Returns the receipts of these parts of logs.
+pub(crate) async fn of_parts(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Receipt>> {
     let rows = sqlx::query_as!(
         Row,
-        "-- receipts::of_system
-         SELECT channel_id, message_id, kind, agent_id, intent_id, seq, at, xid FROM receipts
-         WHERE xid >= $1 AND xid < $4 AND (xid, intent_id, seq) > ($1, $2, $3)
-         ORDER BY xid, intent_id, seq LIMIT $5",
-        place.xid,
-        place.intent_id.uuid(),
-        place.seq,
-        horizon,
-        limit
+        "-- receipts::of_parts
+         SELECT channel_id, message_id, kind, agent_id, r.intent_id, r.seq, at
+         FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[]) AS p (intent_id, from_seq, to_seq)
+         JOIN receipts r ON r.intent_id = p.intent_id AND r.seq BETWEEN p.from_seq AND p.to_seq",
+        &parts.intents,
+        &parts.from,
+        &parts.to
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(Row::placed).collect()
+    rows.into_iter().map(Receipt::try_from).collect()
 }
 
 /// Returns the receipts at these positions.
-pub(crate) async fn at(
-    conn: &mut PgConnection,
-    places: &[(IntentId, i64)],
-) -> Outcome<Vec<(GlobalPosition, Receipt)>> {
+pub(crate) async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> Outcome<Vec<Receipt>> {
     let rows = sqlx::query_as!(
         Row,
         "-- receipts::at
-         SELECT channel_id, message_id, kind, agent_id, r.intent_id, r.seq, at, xid
+         SELECT channel_id, message_id, kind, agent_id, r.intent_id, r.seq, at
          FROM UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)
          JOIN receipts r ON r.intent_id = k.intent_id AND r.seq = k.seq",
         &places.iter().map(|(intent, _)| intent.uuid()).collect::<Vec<_>>(),
@@ -140,5 +130,5 @@ pub(crate) async fn at(
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(Row::placed).collect()
+    rows.into_iter().map(Receipt::try_from).collect()
 }

@@ -10,6 +10,7 @@ use sqlx::PgConnection;
 
 use super::MessageFilter;
 use crate::log::GlobalPosition;
+use crate::log::order::Parts;
 use crate::pages::Measure;
 use crate::{Outcome, unknown};
 
@@ -23,8 +24,7 @@ macro_rules! select {
              SELECT m.id AS "id!", m.number AS "number!", m.seq AS "seq!", m.channel_id AS "channel_id!",
                     m.intent_id AS "intent_id!", m.sender AS "sender!", m.recipient, m.recipients,
                     m.message_type AS "message_type!", m.correlation_id, m.payload AS "payload!", m.metadata,
-                    m.created_at AS "created_at!", m.expires_at, m.read_at, m.expired AS "expired!", m.waits AS "waits!",
-                    m.xid AS "xid!"
+                    m.created_at AS "created_at!", m.expires_at, m.read_at, m.expired AS "expired!", m.waits AS "waits!"
              FROM "# + $from
             $(, $argument)*
         )
@@ -36,8 +36,7 @@ macro_rules! select {
              SELECT m.id AS "id!", m.number AS "number!", m.seq AS "seq!", m.channel_id AS "channel_id!",
                     m.intent_id AS "intent_id!", m.sender AS "sender!", m.recipient, m.recipients,
                     m.message_type AS "message_type!", m.correlation_id, m.payload AS "payload!", m.metadata,
-                    m.created_at AS "created_at!", m.expires_at, m.read_at, m.expired AS "expired!", m.waits AS "waits!",
-                    m.xid AS "xid!"
+                    m.created_at AS "created_at!", m.expires_at, m.read_at, m.expired AS "expired!", m.waits AS "waits!"
              FROM message_states m "# + $rest
             $(, $argument)*
         )
@@ -63,14 +62,9 @@ pub(crate) struct Row {
     pub read_at: Option<Timestamp>,
     pub expired: bool,
     pub waits: bool,
-    pub xid: i64,
 }
 
 impl Row {
-    fn placed(self) -> (GlobalPosition, Self) {
-        (GlobalPosition { xid: self.xid, intent_id: self.intent_id.into(), seq: self.seq }, self)
-    }
-
     /// The message with its current status.
     pub fn message(self, now: Timestamp) -> Outcome<Message> {
         let row = self;
@@ -255,7 +249,7 @@ pub(crate) async fn of_line(
     after: i64,
     end: i64,
     limit: i64,
-) -> Outcome<Vec<(GlobalPosition, Row)>> {
+) -> Outcome<Vec<Row>> {
     let rows = select!(
         "messages::of_line",
         "WHERE intent_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4",
@@ -266,36 +260,26 @@ pub(crate) async fn of_line(
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(Row::placed).collect())
+    Ok(rows)
 }
 
-/// Messages of all intents after a position, written by transactions older than `horizon`.
-pub(crate) async fn of_system(
-    conn: &mut PgConnection,
-    place: GlobalPosition,
-    horizon: i64,
-    limit: i64,
-) -> Outcome<Vec<(GlobalPosition, Row)>> {
+/// Messages of these parts of logs.
+pub(crate) async fn of_parts(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Row>> {
     let rows = select!(
-        "messages::of_system",
-        "WHERE xid >= $1 AND xid < $4 AND (xid, intent_id, seq) > ($1, $2, $3)
-         ORDER BY xid, intent_id, seq LIMIT $5",
-        place.xid,
-        place.intent_id.uuid(),
-        place.seq,
-        horizon,
-        limit
+        "messages::of_parts",
+        "JOIN UNNEST($1::uuid[], $2::bigint[], $3::bigint[]) AS p (intent_id, from_seq, to_seq)
+         ON m.intent_id = p.intent_id AND m.seq BETWEEN p.from_seq AND p.to_seq",
+        &parts.intents,
+        &parts.from,
+        &parts.to
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(Row::placed).collect())
+    Ok(rows)
 }
 
 /// Messages at these positions.
-pub(crate) async fn at(
-    conn: &mut PgConnection,
-    places: &[(IntentId, i64)],
-) -> Outcome<Vec<(GlobalPosition, Row)>> {
+pub(crate) async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> Outcome<Vec<Row>> {
     let rows = select!(
         "messages::at",
         "JOIN UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)
@@ -305,7 +289,7 @@ pub(crate) async fn at(
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(Row::placed).collect())
+    Ok(rows)
 }
 
 /// Responses to a message, in order.
@@ -368,12 +352,14 @@ pub async fn forget(
         "-- messages::forget
          DELETE FROM messages WHERE channel_id = $1 AND number <= LEAST($2::bigint, $3::bigint - 1 + (
              SELECT coalesce(min(number), 0) FROM messages WHERE channel_id = $1))
-           AND ($4::bigint IS NULL OR (xid, intent_id, seq) <= ($4, $5::uuid, $6::bigint))",
+           AND ($4::bigint IS NULL OR seq <= coalesce((
+             SELECT CASE WHEN o.global = $4 THEN LEAST(o.to_seq, $5::bigint) ELSE o.to_seq END FROM log_order o
+             WHERE o.intent_id = (SELECT c.intent_id FROM channels c WHERE c.id = $1) AND o.global <= $4
+             ORDER BY o.to_seq DESC LIMIT 1), 0))",
         channel,
         up_to,
         limit,
-        told.map(|place| place.xid),
-        told.map(|place| place.intent_id.uuid()),
+        told.map(|place| place.global),
         told.map(|place| place.seq)
     )
     .execute(conn)

@@ -89,7 +89,9 @@ pub async fn subscribe(
     let id = EndpointId::mint(now, &*ctx.chance);
     let mut endpoint = Endpoint::subscribe(ask, id, caller.principal(), agent_id, now)?;
     endpoint.public_key = secret.public();
-    rows::insert(work.conn(), &endpoint, caller.grant.key.id, &secret).await?;
+    // It receives what comes after its own creation.
+    let created = work.log().next_seq();
+    rows::insert(work.conn(), &endpoint, caller.grant.key.id, &secret, created).await?;
     if endpoint.kind == EndpointKind::Mailbox {
         ctx.hooks.mailbox_subscribed(work.conn(), agent_id, caller.principal(), now).await?;
     }
@@ -226,7 +228,8 @@ pub async fn change(
     let after = before.changed(ask, now)?;
     let key = own.then_some(caller.grant.key.id);
     let begins = after.live(now) && !hearing(work.conn(), &stored, now).await?;
-    rows::save(work.conn(), &after, key, begins).await?;
+    let from = begins.then(|| work.log().next_seq());
+    rows::save(work.conn(), &after, key, from).await?;
     if begins || after.url != before.url {
         deliveries::begin_again(work.conn(), id, now).await?;
     } else if !after.live(now) {
@@ -311,7 +314,7 @@ pub async fn disable(ctx: &Ctx, id: EndpointId, url: &str, reason: DisabledReaso
         return Ok(false);
     }
     let after = Endpoint { disabled: Some((now, reason)), ..stored.endpoint };
-    rows::save(work.conn(), &after, None, false).await?;
+    rows::save(work.conn(), &after, None, None).await?;
     deliveries::hold(work.conn(), id).await?;
     work.record(event_draft(Kind::EndpointDisabled, &after, SYSTEM));
     work.commit().await?;
@@ -341,15 +344,18 @@ pub async fn follow_agent(
             let id = EndpointId::mint(log.now(), &*ctx.chance);
             let endpoint = Endpoint::of_agent(id, &agent.principal_id, &agent.agent_id, url, log.now());
             let secret = Secret::mint(endpoint.signature, &*ctx.chance);
-            rows::insert(conn, &endpoint, key, &secret).await?;
+            rows::insert(conn, &endpoint, key, &secret, log.next_seq()).await?;
             log.record(ctx, event_draft(Kind::EndpointCreated, &endpoint, &agent.agent_id));
         }
         (Some(stored), Some(url)) => {
             // Registering again re-enables a disabled endpoint.
             let after = Endpoint { url: Some(url.to_owned()), disabled: None, ..stored.endpoint.clone() };
+            let changes = after != stored.endpoint;
+            // The next event is that of the change, if there is one.
+            let from = if changes { log.next_seq() } else { log.tail.seq };
             let begins = !hearing(conn, &stored, log.now()).await?;
-            rows::save(conn, &after, Some(key), begins).await?;
-            if after != stored.endpoint {
+            rows::save(conn, &after, Some(key), begins.then_some(from)).await?;
+            if changes {
                 deliveries::begin_again(conn, after.id, log.now()).await?;
                 log.record(ctx, event_draft(Kind::EndpointChanged, &after, &agent.agent_id));
             }

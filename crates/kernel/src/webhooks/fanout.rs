@@ -1,12 +1,11 @@
 //! Fan-out: queues each record for the webhook endpoints that receive it. Table `webhook_cursor`.
 //!
 //! The logs are the outbox: nothing is written for a receiver when a record is written. One server at a time
-//! reads the records after the cursor and below the horizon (`feed/reader.rs`), queues those that each receiver's
+//! reads the records after the cursor (`feed/reader.rs`), queues those that each receiver's
 //! owner may see, and moves the cursor in the same transaction. A crash repeats a step or continues after it;
 //! each delivery is queued once either way.
 
 use entente_domain::clock::Timestamp;
-use entente_domain::ids::IntentId;
 use sqlx::PgConnection;
 
 use crate::feed::reader;
@@ -16,12 +15,10 @@ use crate::webhooks::deliveries::Queue;
 use crate::webhooks::endpoints::Audience;
 use crate::{Ctx, Outcome, try_locks};
 
-/// The advisory lock for moving the cursor; a row lock would give the transaction an id at once, and hold
-/// back everybody's horizon while it reads.
+/// The advisory lock for moving the cursor: only tried, so that the other servers do not wait for it.
 const LOCK: i64 = 0x656e_7465_6e74_6501;
 
-/// Limit of deliveries queued in one transaction, which only its last record may exceed: more would hold back
-/// the horizon.
+/// Limit of deliveries queued in one transaction, which only its last record may exceed, so that it is short.
 const ROWS: usize = 2_000;
 
 struct Cursor {
@@ -45,13 +42,18 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
         return Ok(false);
     }
     let cursor = load(&mut tx).await?;
-    let Some(first) = audience.listeners.iter().map(|one| one.hears_after).min() else {
+    if audience.listeners.is_empty() {
         save(&mut tx, None, cursor.moved_at).await?;
         tx.commit().await?;
         return Ok(false);
+    }
+    let place = match cursor.place {
+        Some(place) => place,
+        None => match audience.beginning(ctx, &mut tx).await? {
+            Some(first) => first,
+            None => return Ok(false),
+        },
     };
-    let start = GlobalPosition { xid: first + 1, intent_id: IntentId::SYSTEM, seq: 0 };
-    let place = cursor.place.unwrap_or(start);
     if audience.left_at != Some(place) {
         audience.forget_memberships();
     }
@@ -99,7 +101,7 @@ async fn matched(
         }
         for one in &mut audience.listeners {
             if let Some(post) = &post
-                && one.hears_after < place.xid
+                && one.begins.is_some_and(|begins| begins < place)
                 && one.hears(ctx, &record, &post.kind).await?
             {
                 wanted.push(one.endpoint.id);
@@ -126,10 +128,10 @@ pub async fn reached(conn: &mut PgConnection) -> Outcome<Option<GlobalPosition>>
 }
 
 async fn load(conn: &mut PgConnection) -> Outcome<Cursor> {
-    let row = sqlx::query!("-- fanout::load\n SELECT xid, intent_id, seq, moved_at FROM webhook_cursor")
+    let row = sqlx::query!("-- fanout::load\n SELECT global, global_seq, moved_at FROM webhook_cursor")
         .fetch_one(conn)
         .await?;
-    let place = GlobalPosition::stored(row.xid, row.intent_id, row.seq);
+    let place = GlobalPosition::stored(row.global, row.global_seq);
     Ok(Cursor { place, moved_at: row.moved_at })
 }
 
@@ -140,9 +142,8 @@ async fn save(
 ) -> Outcome<()> {
     sqlx::query!(
         "-- fanout::save
-         UPDATE webhook_cursor SET xid = $1, intent_id = $2, seq = $3, moved_at = $4",
-        place.map(|place| place.xid),
-        place.map(|place| place.intent_id.uuid()),
+         UPDATE webhook_cursor SET global = $1, global_seq = $2, moved_at = $3",
+        place.map(|place| place.global),
         place.map(|place| place.seq),
         moved_at
     )

@@ -15,7 +15,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::feed::reader;
-use crate::log::{GlobalPosition, Record};
+use crate::log::{GlobalPosition, Record, order};
 use crate::webhooks::deliveries;
 use crate::webhooks::deliveries::Queue;
 use crate::webhooks::endpoints;
@@ -36,7 +36,8 @@ struct Replay {
     endpoint_id: EndpointId,
     since: Timestamp,
     place: Option<GlobalPosition>,
-    until_xid: i64,
+    /// The event of the system log before which the replay ends.
+    until_seq: i64,
 }
 
 /// Starts a replay of the records since a time; replaces a running replay of the endpoint.
@@ -80,9 +81,10 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     };
     let place = match replay.place {
         Some(place) => place,
-        None => beginning(&mut tx, replay.since - SKEW).await?,
+        None => beginning(ctx, &mut tx, replay.since - SKEW).await?,
     };
-    let (stretch, over) = reader::past(ctx, place, replay.until_xid).await?;
+    let stretch = reader::global(ctx, place).await?;
+    let until = order::places_in_system(&mut tx, &[replay.until_seq]).await?.remove(&replay.until_seq);
     let mut queue = Queue::default();
     for (at, record) in &stretch.records {
         let Some(post) = (ctx.webhooks.encode)(record, ctx.settings.strict) else { continue };
@@ -90,7 +92,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
         let asked =
             endpoint.intent_id.is_none_or(|only| only == record.intent_id()) && endpoint.wants(&post.kind);
         if asked
-            && at.xid < replay.until_xid
+            && until.is_some_and(|until| *at < until)
             && told_at(record) >= replay.since
             && visibility.sees(ctx, record).await?
         {
@@ -100,7 +102,8 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     }
     let woken = deliveries::queue(&mut tx, &queue, now, now, true).await?;
     let reached = stretch.reached;
-    if over || reached.xid >= replay.until_xid {
+    let over = until.is_some_and(|until| reached >= until) || stretch.records.is_empty() && reached == place;
+    if over {
         forget(&mut tx, id).await?;
     } else {
         save(&mut tx, id, reached).await?;
@@ -122,15 +125,9 @@ fn told_at(record: &Record) -> Timestamp {
 
 /// Finds a position before which everything was written before `since`.
 ///
-/// It uses binary search, because times grow with the transactions, and only those are indexed.
-async fn beginning(conn: &mut PgConnection, since: Timestamp) -> Outcome<GlobalPosition> {
-    let last = sqlx::query_scalar!(
-        r#"-- replays::last
-         SELECT coalesce(greatest((SELECT max(xid) FROM messages), (SELECT max(xid) FROM events),
-                                  (SELECT max(xid) FROM receipts)), 0) AS "last!""#
-    )
-    .fetch_one(&mut *conn)
-    .await?;
+/// It uses binary search, because times grow with the numbers of the order, and only those are indexed.
+async fn beginning(ctx: &Ctx, conn: &mut PgConnection, since: Timestamp) -> Outcome<GlobalPosition> {
+    let last = order::advance(&mut *ctx.pool.acquire().await?).await?.logs.global;
     let (mut low, mut high) = (0, last + 1);
     while low + 1 < high {
         let middle = low + (high - low) / 2;
@@ -140,19 +137,17 @@ async fn beginning(conn: &mut PgConnection, since: Timestamp) -> Outcome<GlobalP
             high = middle;
         }
     }
-    Ok(GlobalPosition { xid: low, intent_id: IntentId::SYSTEM, seq: 0 })
+    Ok(GlobalPosition { global: low, seq: 0 })
 }
 
-/// Returns the time of the last record written by an earlier transaction.
-async fn written_before(conn: &mut PgConnection, xid: i64) -> Outcome<Option<Timestamp>> {
+/// Returns the time of the last entry before a number of the order.
+async fn written_before(conn: &mut PgConnection, global: i64) -> Outcome<Option<Timestamp>> {
     let at = sqlx::query_scalar!(
         "-- replays::written_before
-         SELECT greatest((SELECT created_at FROM messages WHERE xid < $1 ORDER BY xid DESC LIMIT 1),
-                         (SELECT created_at FROM events WHERE xid < $1 ORDER BY xid DESC LIMIT 1),
-                         (SELECT at FROM receipts WHERE xid < $1 ORDER BY xid DESC LIMIT 1)) AS at",
-        xid
+         SELECT at FROM log_order WHERE global < $1 ORDER BY global DESC LIMIT 1",
+        global
     )
-    .fetch_one(conn)
+    .fetch_optional(conn)
     .await?;
     Ok(at)
 }
@@ -178,7 +173,7 @@ async fn next(conn: &mut PgConnection) -> Outcome<Option<Replay>> {
     // Another server may have advanced it before the lock was acquired.
     let row = sqlx::query!(
         "-- replays::again
-         SELECT since, xid, intent_id, seq, until_xid FROM webhook_replays WHERE endpoint_id = $1",
+         SELECT since, global, global_seq, until_seq FROM webhook_replays WHERE endpoint_id = $1",
         row.endpoint_id
     )
     .fetch_optional(conn)
@@ -186,8 +181,8 @@ async fn next(conn: &mut PgConnection) -> Outcome<Option<Replay>> {
     .map(|current| Replay {
         endpoint_id: row.endpoint_id.into(),
         since: current.since,
-        place: GlobalPosition::stored(current.xid, current.intent_id, current.seq),
-        until_xid: current.until_xid,
+        place: GlobalPosition::stored(current.global, current.global_seq),
+        until_seq: current.until_seq,
     });
     Ok(row)
 }
@@ -196,8 +191,8 @@ async fn insert(conn: &mut PgConnection, id: EndpointId, since: Timestamp) -> Ou
     sqlx::query!(
         "-- replays::insert
          INSERT INTO webhook_replays (endpoint_id, since) VALUES ($1, $2)
-         ON CONFLICT (endpoint_id) DO UPDATE SET since = excluded.since, xid = NULL, intent_id = NULL, seq = NULL,
-             until_xid = excluded.until_xid",
+         ON CONFLICT (endpoint_id) DO UPDATE SET since = excluded.since, global = NULL, global_seq = NULL,
+             until_seq = excluded.until_seq",
         id.uuid(),
         since
     )
@@ -209,10 +204,9 @@ async fn insert(conn: &mut PgConnection, id: EndpointId, since: Timestamp) -> Ou
 async fn save(conn: &mut PgConnection, id: EndpointId, place: GlobalPosition) -> Outcome<()> {
     sqlx::query!(
         "-- replays::save
-         UPDATE webhook_replays SET xid = $2, intent_id = $3, seq = $4 WHERE endpoint_id = $1",
+         UPDATE webhook_replays SET global = $2, global_seq = $3 WHERE endpoint_id = $1",
         id.uuid(),
-        place.xid,
-        place.intent_id.uuid(),
+        place.global,
         place.seq
     )
     .execute(conn)

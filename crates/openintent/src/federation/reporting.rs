@@ -42,9 +42,8 @@ async fn tell(ctx: &Ctx, one: Telling) -> Outcome<u64> {
     // Skipped while another server reports it.
     let Some(told) = rows::hold_delivery(&mut tx, &one).await? else { return Ok(0) };
     let tail = writer::tails(&mut tx, &[one.intent_id]).await?.pop().map_or(0, |(_, tail)| tail.seq);
-    let found = events::of_line(&mut tx, one.intent_id, told.reported_seq, tail, STRETCH).await?;
-    let full = i64::try_from(found.len()).is_ok_and(|count| count == STRETCH);
-    let events: Vec<_> = found.into_iter().map(|(_, event)| event).collect();
+    let events = events::of_line(&mut tx, one.intent_id, told.reported_seq, tail, STRETCH).await?;
+    let full = i64::try_from(events.len()).is_ok_and(|count| count == STRETCH);
     let seq = if full { events.last().map_or(tail, |event| event.seq) } else { tail };
     let peer = federation.peers.iter().find(|peer| peer.did == one.peer);
     let intent = intents::load(&mut tx, one.intent_id).await?;

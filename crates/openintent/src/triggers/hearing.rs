@@ -1,7 +1,7 @@
 //! Matching of events with event triggers (RFC-0017 §3). Table `trigger_cursor`.
 //!
 //! The logs are the outbox, as for webhooks (`crates/kernel/src/webhooks/fanout.rs`): one server at a time reads the
-//! events after the cursor, below the horizon, inserts a firing for each matching trigger, and moves the cursor in the
+//! events after the cursor, inserts a firing for each matching trigger, and moves the cursor in the
 //! same transaction. A crash repeats a step or continues after it; in either case an event fires once, because the
 //! firing names it.
 
@@ -15,7 +15,7 @@ use entente_domain::openintent::triggers::{Cause, SkipReason, filter};
 use entente_kernel::access::membership;
 use entente_kernel::feed::reader;
 use entente_kernel::feed::streams::{View, VisibilityFilter};
-use entente_kernel::log::{GlobalPosition, Record};
+use entente_kernel::log::{GlobalPosition, Record, order};
 use entente_kernel::{Outcome, try_locks};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
@@ -27,8 +27,7 @@ use super::tx::owners;
 use super::{rows, time};
 use crate::Ctx;
 
-/// Advisory lock of the server that moves the cursor (`crates/kernel/src/webhooks/fanout.rs` explains why it is not a
-/// row lock).
+/// Advisory lock of the server that moves the cursor, which is only tried.
 const LOCK: i64 = 0x656e_7465_6e74_6502;
 
 /// Maximum pages of the log per run, so that no run takes long.
@@ -72,10 +71,18 @@ async fn step(ctx: &Ctx) -> Outcome<Option<HeardPage>> {
         tx.commit().await?;
         return Ok(None);
     };
-    let start = GlobalPosition { xid: first + 1, intent_id: IntentId::SYSTEM, seq: 0 };
-    let place = load(&mut tx).await?.unwrap_or(start);
+    // On a connection of its own: what it gives numbers to is committed before it is read here.
+    order::advance(&mut *ctx.pool.acquire().await?).await?;
+    let cursor = load(&mut tx).await?;
+    let place = match cursor {
+        Some(place) => place,
+        None => match order::places_in_system(&mut tx, &[first]).await?.remove(&first) {
+            Some(start) => start,
+            None => return Ok(None),
+        },
+    };
     let (events, reached) = reader::logged(&mut tx, place).await?;
-    if events.is_empty() {
+    if reached == place && cursor.is_some() {
         return Ok(None);
     }
     // A trigger that is not visible yet was created after all events just read.
@@ -94,6 +101,9 @@ struct Heard<'a> {
 
 /// Inserts the firings for these events.
 async fn heard(ctx: &Ctx, conn: &mut PgConnection, events: &[(GlobalPosition, Event)]) -> Outcome<HeardPage> {
+    if events.is_empty() {
+        return Ok(HeardPage { new: 0, broken: Vec::new() });
+    }
     // Of the events about triggers only a firing counts: a trigger that fires for its own failures would never end.
     let audible = |event: &Event| {
         event.posted
@@ -111,8 +121,9 @@ async fn heard(ctx: &Ctx, conn: &mut PgConnection, events: &[(GlobalPosition, Ev
         let part = listening(conn, &types, after).await?;
         page.broken.extend(part.broken);
         let pairs = part.listeners.iter().flat_map(|one| {
-            let hears =
-                |heard: &&Heard<'_>| one.hears_after < heard.place.xid && one.condition.hears(&heard.members);
+            let hears = |heard: &&Heard<'_>| {
+                one.begins.is_some_and(|begins| begins < heard.place) && one.condition.hears(&heard.members)
+            };
             events.iter().filter(hears).map(move |heard| (one, heard))
         });
         let seen = visible(ctx, conn, pairs.collect()).await?;
@@ -212,18 +223,17 @@ async fn within_rate(
 }
 
 async fn load(conn: &mut PgConnection) -> Outcome<Option<GlobalPosition>> {
-    let row = sqlx::query!("-- trigger_cursor::load\n SELECT xid, intent_id, seq FROM trigger_cursor")
+    let row = sqlx::query!("-- trigger_cursor::load\n SELECT global, global_seq FROM trigger_cursor")
         .fetch_one(conn)
         .await?;
-    Ok(GlobalPosition::stored(row.xid, row.intent_id, row.seq))
+    Ok(GlobalPosition::stored(row.global, row.global_seq))
 }
 
 async fn save(conn: &mut PgConnection, place: Option<GlobalPosition>) -> Outcome<()> {
     sqlx::query!(
         "-- trigger_cursor::save
-         UPDATE trigger_cursor SET xid = $1, intent_id = $2, seq = $3",
-        place.map(|place| place.xid),
-        place.map(|place| place.intent_id.uuid()),
+         UPDATE trigger_cursor SET global = $1, global_seq = $2",
+        place.map(|place| place.global),
         place.map(|place| place.seq)
     )
     .execute(conn)

@@ -3,6 +3,7 @@
 use entente_domain::ids::{KeyId, TriggerId};
 use entente_domain::openintent::triggers::Condition;
 use entente_kernel::Outcome;
+use entente_kernel::log::{GlobalPosition, order};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -22,8 +23,8 @@ pub(super) struct Listener {
     pub key_id: KeyId,
     /// Condition for events.
     pub condition: Condition,
-    /// Transaction after which written events count.
-    pub hears_after: i64,
+    /// Position after which events count; `None` while it is not known: then none does yet.
+    pub begins: Option<GlobalPosition>,
 }
 
 /// A page of event triggers.
@@ -45,7 +46,7 @@ pub(super) async fn listening(
 ) -> Outcome<Listening> {
     let rows = sqlx::query!(
         "-- triggers::listening
-         SELECT id, principal_id, agent_id, key_id, condition, hears_after FROM triggers
+         SELECT id, principal_id, agent_id, key_id, condition, hears_from FROM triggers
          WHERE listens AND enabled AND removed_at IS NULL AND (event_type IS NULL OR event_type = ANY ($1))
            AND ($2::uuid IS NULL OR id > $2)
          ORDER BY id LIMIT $3",
@@ -53,8 +54,10 @@ pub(super) async fn listening(
         after,
         PAGE
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
+    let from: Vec<i64> = rows.iter().map(|row| row.hears_from).collect();
+    let begins = order::places_in_system(&mut *conn, &from).await?;
     let mut found = Listening::default();
     let full = i64::try_from(rows.len()).is_ok_and(|count| count >= PAGE);
     found.next = rows.last().map(|row| row.id).filter(|_| full);
@@ -66,7 +69,7 @@ pub(super) async fn listening(
                 agent_id: row.agent_id,
                 key_id: row.key_id.into(),
                 condition,
-                hears_after: row.hears_after,
+                begins: begins.get(&row.hears_from).copied(),
             }),
             Err(failure) => {
                 tracing::error!(trigger.id = %row.id, error = %failure, "a trigger that listens could not be read");

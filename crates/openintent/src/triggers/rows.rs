@@ -147,11 +147,12 @@ pub(super) async fn list(
     Ok(rows.into_iter().filter_map(readable).collect())
 }
 
-/// Returns the transaction after which the first event trigger counts events; `None` if there are no event triggers.
+/// Returns the event of the system log after which the first event trigger counts events; `None` if there are no event
+/// triggers.
 pub(super) async fn first_heard(conn: &mut PgConnection) -> Outcome<Option<i64>> {
     let first = sqlx::query_scalar!(
         "-- triggers::first_heard
-         SELECT min(hears_after) FROM triggers WHERE listens AND enabled AND removed_at IS NULL"
+         SELECT min(hears_from) FROM triggers WHERE listens AND enabled AND removed_at IS NULL"
     )
     .fetch_one(conn)
     .await?;
@@ -242,7 +243,7 @@ pub(super) async fn save(conn: &mut PgConnection, stored: &Stored, begins: bool)
                 deduplication = $8, namespace = $9, cooldown_seconds = $10, max_fires = $11, max_depth = $12,
                 fire_count = $13, failures = $14, version = $15, updated_at = $16, last_fired_at = $17, next_due = $18,
                 event_type = $19, listens = $20, secret = $21, makes = $22,
-                hears_after = CASE WHEN $23 THEN pg_current_xact_id()::text::bigint ELSE hears_after END
+                hears_from = CASE WHEN $23 THEN next_of_system() ELSE hears_from END
          WHERE id = $1",
         one.id.uuid(),
         stored.key_id.uuid(),

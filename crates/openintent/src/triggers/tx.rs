@@ -207,7 +207,7 @@ impl FiringTx {
         let mut before = Lineage::default();
         if let Some(place) = firing.source {
             let found = events::at(&mut self.tx, &[place]).await?.into_iter().next();
-            let Some((_, event)) = found else {
+            let Some(event) = found else {
                 return Ok(End::Skipped(SkipReason::NotVisible, None));
             };
             if !sees(&mut self.tx, ctx, owner.clone(), &event, now).await? {

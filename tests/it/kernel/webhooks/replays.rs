@@ -35,7 +35,7 @@ async fn a_replay_goes_on_although_there_is_always_something_new() {
     }
     assert!(handing::round(world.ctx()).await.unwrap(), "there is more");
     let begun: bool =
-        sqlx::query_scalar("SELECT NOT EXISTS (SELECT 1 FROM webhook_replays WHERE xid IS NULL)")
+        sqlx::query_scalar("SELECT NOT EXISTS (SELECT 1 FROM webhook_replays WHERE global IS NULL)")
             .fetch_one(&world.ctx().pool)
             .await
             .unwrap();

@@ -5,15 +5,14 @@ use std::time::{Duration, Instant};
 use super::{did, intents, now, path, told, trigger};
 use crate::harness::{Client, Setup, Value, World, json, send, talk};
 
-/// Processes all logged events and fires the triggers. Open transactions of other tests in the same cluster hold
-/// the horizon back, so this may take a moment.
+/// Processes all logged events and fires the triggers.
 async fn hear(world: &World) {
     let began = Instant::now();
     loop {
         world.sweep().await;
-        let text = "SELECT NOT EXISTS (SELECT 1 FROM trigger_cursor c, triggers t WHERE t.listens AND t.enabled AND t.removed_at IS NULL
-                AND EXISTS (SELECT 1 FROM events e WHERE e.xid > t.hears_after
-                    AND (c.xid IS NULL OR (e.xid, e.intent_id, e.seq) > (c.xid, c.intent_id, c.seq))))";
+        let text = "SELECT NOT EXISTS (SELECT 1 FROM trigger_cursor c, log_sequence(0) e
+                WHERE EXISTS (SELECT 1 FROM triggers t WHERE t.listens AND t.enabled AND t.removed_at IS NULL)
+                  AND (c.global IS NULL OR (e.log_end, e.log_seq) > (c.global, c.global_seq)))";
         let heard: bool = sqlx::query_scalar(text).fetch_one(&world.ctx().pool).await.unwrap();
         if heard {
             world.sweep().await;
@@ -114,7 +113,7 @@ async fn a_crash_loses_and_doubles_nothing() {
     hear(&world).await;
     assert_eq!(now(&ada, &made).await["fire_count"], 1);
     // The cursor is reset: events are processed again, but fire nothing a second time.
-    sqlx::query("UPDATE trigger_cursor SET xid = NULL, intent_id = NULL, seq = NULL")
+    sqlx::query("UPDATE trigger_cursor SET global = NULL, global_seq = NULL")
         .execute(&world.ctx().pool)
         .await
         .unwrap();

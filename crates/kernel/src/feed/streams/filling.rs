@@ -48,7 +48,7 @@ pub async fn tail(ctx: &Ctx) -> Outcome<bool> {
         return Ok(false);
     }
     let Some(head) = topic.head() else {
-        topic.start_at(reader::now(ctx).await?.0);
+        topic.start_at(reader::now(ctx).await?);
         // Records committed between a follower's own read and this one are in no ring; the follower has to read
         // again.
         topic.wake();

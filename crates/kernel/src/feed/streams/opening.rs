@@ -1,8 +1,8 @@
 //! The beginning of an agent's stream: the agent's open assignments, so that a program that starts after it was given
 //! work is told of it (OI-11.8).
 //!
-//! Each assignment is shown as the event that announced it. Those written before the stream's start are read here, those
-//! from there on come with the log, so that none is missing and none comes twice, also after a broken connection: the
+//! Each assignment is shown as the event that announced it. Those whose event is before the stream's start are read here,
+//! the others come with the log, so that none is missing and none comes twice, also after a broken connection: the
 //! resume token has both positions.
 
 use std::collections::HashSet;
@@ -12,11 +12,10 @@ use entente_domain::access::Level;
 use entente_domain::ids::IntentId;
 
 use super::{End, Stream};
-use crate::access::assignments;
+use crate::access::assignments::{self, Announced};
 use crate::access::membership;
 use crate::feed::reader;
 use crate::feed::{Frame, Opening, ResumeToken};
-use crate::log::GlobalPosition;
 use crate::{AppError, Ctx};
 
 /// Open assignments taken at once, which bounds the memory of a stream, however many its agent has.
@@ -33,21 +32,19 @@ impl Stream {
     pub(super) async fn open_with(&mut self, ctx: &Ctx, opening: Opening) -> Result<(), End> {
         let agent = self.visibility.caller.agent.as_str();
         let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
-        let read = assignments::announced(&mut conn, agent, opening.shown, opening.start.xid, STEP).await?;
-        let places: Vec<GlobalPosition> =
-            read.iter().filter(|one| one.is_open).map(|one| one.place).take(PAGE).collect();
+        let read = assignments::announced(&mut conn, agent, opening.shown, opening.start, STEP).await?;
+        let open: Vec<Announced> = read.iter().filter(|one| one.is_told).take(PAGE).copied().collect();
         // After a full page there may be further open ones among those read.
-        let last =
-            if places.len() < PAGE { read.last().map(|one| one.place) } else { places.last().copied() };
-        let Some(last) = last else {
+        let last = if open.len() < PAGE { read.last() } else { open.last() };
+        let Some(last) = last.map(Announced::key) else {
             self.opening = None;
             return Ok(());
         };
-        if places.is_empty() {
+        if open.is_empty() {
             self.opening = Some(Opening { shown: last, ..opening });
             return Ok(());
         }
-        let asked: Vec<(IntentId, &str)> = places.iter().map(|place| (place.intent_id, agent)).collect();
+        let asked: Vec<(IntentId, &str)> = open.iter().map(|one| (one.intent_id, agent)).collect();
         let memberships = membership::find_all(&mut conn, &asked, ctx.now()).await?;
         drop(conn);
         let readable: HashSet<IntentId> = memberships
@@ -55,13 +52,13 @@ impl Stream {
             .filter(|(_, membership)| membership.access.reaches(Level::Read))
             .map(|((intent, _), _)| intent)
             .collect();
-        let events: Vec<(IntentId, i64)> = places.iter().map(|place| (place.intent_id, place.seq)).collect();
+        let events: Vec<(IntentId, i64)> = open.iter().map(|one| (one.intent_id, one.seq)).collect();
         let mut records = reader::at(ctx, &events).await?;
         // From here on nothing waits: a caller that drops this future loses no assignment.
-        for place in places {
-            let record = records.remove(&(place.intent_id, place.seq));
-            let shown = record.filter(|record| readable.contains(&place.intent_id) && self.has(record));
-            let mark = ResumeToken::Opening(Opening { shown: place, ..opening });
+        for one in open {
+            let record = records.remove(&(one.intent_id, one.seq));
+            let shown = record.filter(|record| readable.contains(&one.intent_id) && self.has(record));
+            let mark = ResumeToken::Opening(Opening { shown: one.key(), ..opening });
             self.seen.extend(shown.map(|record| Arc::new(Frame::new(mark, record))));
         }
         self.opening = Some(Opening { shown: last, ..opening });

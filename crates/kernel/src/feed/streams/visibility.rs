@@ -279,12 +279,6 @@ impl VisibilityFilter {
         }
     }
 
-    /// Returns whether a record of an agent's stream assigns the agent or ends its assignment.
-    pub(super) fn is_own_assignment(&self, record: &Record) -> bool {
-        let Record::Event { event, .. } = record else { return false };
-        self.view == View::Agent && is_assignment(event) && self.names(event)
-    }
-
     /// Returns whether an event names the agent.
     fn names(&self, event: &Event) -> bool {
         event.payload.get("agent_id").and_then(|id| id.as_str()) == Some(&self.caller.agent)

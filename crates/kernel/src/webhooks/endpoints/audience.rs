@@ -15,7 +15,7 @@ use crate::access::membership;
 use crate::feed::streams::{View, VisibilityFilter, know_members};
 use crate::identity::keys::find_by_public_ids;
 use crate::log::writer;
-use crate::log::{GlobalPosition, Record};
+use crate::log::{GlobalPosition, Record, order};
 use crate::{Caller, Ctx, Grant, Outcome};
 
 /// An endpoint that receives records.
@@ -23,8 +23,10 @@ use crate::{Caller, Ctx, Grant, Outcome};
 pub(crate) struct Listener {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// It receives records of transactions after this one.
-    pub hears_after: i64,
+    /// Number of the event in the system log after which it receives records.
+    pub hears_from: i64,
+    /// Position of that event; `None` while it has none: then it receives nothing yet.
+    pub begins: Option<GlobalPosition>,
     /// The view of its owner.
     pub visibility: VisibilityFilter,
 }
@@ -50,7 +52,7 @@ impl Audience {
         let spent = |one: &Listener| !one.endpoint.live(now) || !one.visibility.caller.grant.in_force(now);
         if self.seen == Some(seen) {
             self.listeners.retain(|one| !spent(one));
-            return Ok(());
+            return self.find_beginnings(conn).await;
         }
         let live = rows::live(conn, now).await?;
         let keys: Vec<KeyId> = live.iter().map(|stored| stored.key_id).collect();
@@ -61,11 +63,33 @@ impl Audience {
                 let grant = grants.get(&stored.key_id)?;
                 let (caller, view) = view(&stored.endpoint, Arc::clone(grant), now)?;
                 let visibility = VisibilityFilter::lasting(caller, view, &ctx.metrics);
-                Some(Listener { endpoint: stored.endpoint, hears_after: stored.hears_after, visibility })
+                let (endpoint, hears_from) = (stored.endpoint, stored.hears_from);
+                Some(Listener { endpoint, hears_from, begins: None, visibility })
             })
             .collect();
         self.seen = Some(seen);
+        self.find_beginnings(conn).await
+    }
+
+    /// Looks up the positions where listeners begin, of those that are not known yet.
+    async fn find_beginnings(&mut self, conn: &mut PgConnection) -> Outcome<()> {
+        let unknown = |one: &&mut Listener| one.begins.is_none();
+        let asked: Vec<i64> = self.listeners.iter_mut().filter(unknown).map(|one| one.hears_from).collect();
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let places = order::places_in_system(conn, &asked).await?;
+        for one in self.listeners.iter_mut().filter(unknown) {
+            one.begins = places.get(&one.hears_from).copied();
+        }
         Ok(())
+    }
+
+    /// Returns the position where the first listener begins; `None` if no beginning has a position yet.
+    pub async fn beginning(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<Option<GlobalPosition>> {
+        order::advance(&mut *ctx.pool.acquire().await?).await?;
+        self.find_beginnings(conn).await?;
+        Ok(self.listeners.iter().filter_map(|one| one.begins).min())
     }
 
     /// Clears the cached access levels.

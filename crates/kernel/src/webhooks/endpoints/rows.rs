@@ -24,8 +24,8 @@ pub(crate) struct Stored {
     pub secrets: Secrets,
     /// The key whose permissions limit its deliveries.
     pub key_id: KeyId,
-    /// It receives records of transactions after this one.
-    pub hears_after: i64,
+    /// Number of the event in the system log after which it receives records.
+    pub hears_from: i64,
 }
 
 struct Row {
@@ -47,7 +47,7 @@ struct Row {
     expires_at: Option<Timestamp>,
     disabled_at: Option<Timestamp>,
     disabled_reason: Option<String>,
-    hears_after: i64,
+    hears_from: i64,
 }
 
 fn secret(text: &str) -> Outcome<Secret> {
@@ -90,7 +90,7 @@ impl TryFrom<Row> for Stored {
             },
             secrets: Secrets { current, before },
             key_id: row.key_id.into(),
-            hears_after: row.hears_after,
+            hears_from: row.hears_from,
         })
     }
 }
@@ -103,7 +103,7 @@ macro_rules! select {
             "-- " + $name + "
              SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, portfolio_id, event_types, url,
                     signature, secret, old_secret, old_secret_until, created_at, expires_at, disabled_at,
-                    disabled_reason, hears_after
+                    disabled_reason, hears_from
              FROM webhook_endpoints " + $rest
             $(, $argument)*
         )
@@ -240,17 +240,19 @@ pub(super) async fn heirs(
     Ok(rows.into_iter().map(|row| (row.root.into(), row.public_id)).collect())
 }
 
+/// Inserts an endpoint, which receives records after this event of the system log.
 pub(super) async fn insert(
     conn: &mut PgConnection,
     endpoint: &Endpoint,
     key_id: KeyId,
     secret: &Secret,
+    hears_from: i64,
 ) -> Outcome<()> {
     sqlx::query!(
         "-- endpoints::insert
          INSERT INTO webhook_endpoints (id, kind, principal_id, agent_id, key_id, intent_id, channel_id, event_types, url,
-                                        signature, secret, created_at, expires_at, portfolio_id)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+                                        signature, secret, created_at, expires_at, portfolio_id, hears_from)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
         endpoint.id.uuid(),
         endpoint.kind.as_str(),
         endpoint.principal_id,
@@ -264,25 +266,26 @@ pub(super) async fn insert(
         secret.reveal(),
         endpoint.created_at,
         endpoint.expires_at,
-        endpoint.portfolio_id.map(PortfolioId::uuid)
+        endpoint.portfolio_id.map(PortfolioId::uuid),
+        hears_from
     )
     .execute(conn)
     .await?;
     Ok(())
 }
 
-/// Stores an endpoint's changes with its key; with `begins` it receives only records from now on.
+/// Stores an endpoint's changes with its key; with `begins` it receives only records after this event of the system log.
 pub(super) async fn save(
     conn: &mut PgConnection,
     endpoint: &Endpoint,
     key_id: Option<KeyId>,
-    begins: bool,
+    begins: Option<i64>,
 ) -> Outcome<()> {
     sqlx::query!(
         "-- endpoints::save
          UPDATE webhook_endpoints SET url = $2, event_types = $3, expires_at = $4, disabled_at = $5, disabled_reason = $6,
                 key_id = coalesce($7, key_id),
-                hears_after = CASE WHEN $8 THEN pg_current_xact_id()::text::bigint ELSE hears_after END
+                hears_from = coalesce($8, hears_from)
          WHERE id = $1",
         endpoint.id.uuid(),
         endpoint.url,

@@ -1,0 +1,183 @@
+//! The upgrade from the release that ordered everything by transaction ids: places that clients and readers hold mean the
+//! same afterwards.
+
+use std::time::Duration;
+
+use entente_http::frames::show;
+use entente_kernel::feed::ResumeToken;
+use entente_kernel::log::FormerPosition;
+use entente_store::migrate;
+use sqlx::{AssertSqlSafe, PgPool};
+use uuid::Uuid;
+
+use crate::harness::{Client, Event, Receiver, Setup, Sse, World, json, send_number, subscribe, talk};
+
+/// Takes back what the migrations from `log_order` on have made: the schema of the release before, with the rows of this
+/// one, whose columns for transaction ids are filled by their defaults.
+async fn take_back(pool: &PgPool) {
+    let text = "
+        DROP TRIGGER mark_logs ON intent_clock; DROP TRIGGER mark_new_logs ON intent_clock;
+        DROP TRIGGER mark_jobs ON job_events; DROP TRIGGER mark_sent ON aee_envelopes; DROP TRIGGER mark_approved ON aee_envelopes;
+        ALTER TABLE webhook_endpoints DROP COLUMN hears_from;
+        ALTER TABLE triggers DROP COLUMN hears_from;
+        ALTER TABLE webhook_cursor DROP COLUMN global, DROP COLUMN global_seq;
+        ALTER TABLE trigger_cursor DROP COLUMN global, DROP COLUMN global_seq;
+        ALTER TABLE webhook_replays DROP COLUMN global, DROP COLUMN global_seq, DROP COLUMN until_seq;
+        ALTER TABLE aee_bridges DROP COLUMN bus_place;
+        DROP FUNCTION mark_logs, mark_jobs, mark_envelope, log_sequence, log_place, job_place, next_of_system, system_at, bus_end;
+        DROP TABLE log_unsequenced, log_sequencer, log_order, job_order, aee_bus_order;
+        DROP INDEX assignments_in_time;
+        CREATE INDEX messages_by_xid ON messages (xid);
+        CREATE INDEX receipts_by_xid ON receipts (xid);
+        CREATE INDEX events_by_xid ON events (xid);
+        CREATE INDEX job_events_by_xid ON job_events (xid, job_id, job_seq);
+        UPDATE schema_floor SET version = 0;
+        DELETE FROM _sqlx_migrations WHERE version >= 20261125221000";
+    sqlx::raw_sql(text).execute(pool).await.unwrap();
+}
+
+type Entry = (i64, i64, Uuid);
+
+/// Returns the places of all messages, in the order and in the form of the release before.
+async fn places(pool: &PgPool) -> Vec<Entry> {
+    let text = "SELECT xid, seq, intent_id FROM messages ORDER BY xid, intent_id, seq";
+    sqlx::query_as(text).fetch_all(pool).await.unwrap()
+}
+
+fn former((xid, seq, intent): Entry) -> FormerPosition {
+    FormerPosition { xid, seq, intent_id: intent.into() }
+}
+
+fn token(entry: Entry) -> String {
+    show(ResumeToken::Former(former(entry)))
+}
+
+fn opening(start: Entry, shown: Entry) -> String {
+    show(ResumeToken::FormerOpening { start: former(start), shown: former(shown) })
+}
+
+async fn numbers_in_order(pool: &PgPool) -> Vec<u64> {
+    let text = "SELECT (payload::json ->> 'n')::bigint FROM messages ORDER BY xid, intent_id, seq";
+    let numbers: Vec<i64> = sqlx::query_scalar(text).fetch_all(pool).await.unwrap();
+    numbers.into_iter().map(|n| u64::try_from(n).unwrap()).collect()
+}
+
+fn numbers(events: &[Event]) -> Vec<u64> {
+    events.iter().filter_map(|event| event.data["payload"]["n"].as_u64()).collect()
+}
+
+const PATH: &str = "/subscribe?event_types=channel_message";
+
+async fn resumed(client: &Client, path: &str, from: &str, count: usize) -> Vec<u64> {
+    let mut stream = Sse::resume(client, path, Some(from)).await;
+    let events = stream.next_few(count).await;
+    stream.silent(Duration::from_millis(60)).await;
+    numbers(&events)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn places_of_the_release_before_mean_the_same() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let bob = world.agent("agent.bob").await;
+    let (intent, first) = talk(&ada, json!({})).await;
+    let (_, second) = talk(&ada, json!({})).await;
+    let receiver = Receiver::start().await;
+    subscribe(&ada, &receiver.url(), json!({ "event_types": ["channel_message"] })).await;
+    for n in 0..8 {
+        send_number(&ada, if n % 3 == 0 { &second } else { &first }, n).await;
+    }
+    for other in [&intent] {
+        ada.post(&format!("/intents/{other}/agents"), json!({ "agent_id": "agent.bob" })).await.is(200);
+    }
+    let database = world.database.clone();
+    let pool = world.ctx().pool.clone();
+    take_back(&pool).await;
+    let (places, order) = (places(&pool).await, numbers_in_order(&pool).await);
+    assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7]);
+    // The fan-out has reached the third message.
+    let (xid, seq, log) = places[2];
+    let text = "UPDATE webhook_cursor SET xid = $1, seq = $2, intent_id = $3, moved_at = now()";
+    sqlx::query(text).bind(xid).bind(seq).bind(log).execute(&pool).await.unwrap();
+    migrate::run(&pool).await.unwrap();
+    drop(world.server);
+
+    let world = World::on(Setup::live(), database).await;
+    let (ada, bob2) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    drop(bob);
+    for (at, place) in places.iter().enumerate() {
+        assert_eq!(resumed(&ada, PATH, &token(*place), 7 - at).await, order[at + 1..], "after the {at}th");
+        // The place between two transactions, which a stream has before its first frame.
+        let between = (place.0, 0, Uuid::nil());
+        assert_eq!(resumed(&ada, PATH, &token(between), 8 - at).await, order[at..], "before the {at}th");
+    }
+    // The beginning of an agent's stream, of which nothing was shown, or everything.
+    let (xid, seq, log): Entry = sqlx::query_as("SELECT xid, seq, intent_id FROM assignments")
+        .fetch_one(&pool_of(&world))
+        .await
+        .unwrap();
+    let start = (xid + 1, 0, Uuid::nil());
+    let nothing = opening(start, (0, 0, Uuid::nil()));
+    let path = "/subscribe/agents/agent.bob";
+    let mut stream = Sse::resume(&bob2, path, Some(&nothing)).await;
+    assert_eq!(stream.next().await.name, "agent_assigned");
+    stream.silent(Duration::from_millis(60)).await;
+    let mut stream = Sse::resume(&bob2, path, Some(&opening(start, (xid, seq, log)))).await;
+    stream.silent(Duration::from_millis(60)).await;
+    drop(stream);
+    // The end, and then on.
+    let last = places.last().unwrap();
+    let end = (last.0 + 1, 0, Uuid::nil());
+    let mut stream = Sse::resume(&ada, PATH, Some(&token(end))).await;
+    send_number(&ada, &first, 8).await;
+    assert_eq!(numbers(&[stream.next().await]), [8]);
+    // A server of the release before, which still runs, gives places of the old form for new messages.
+    let places = self::places(&pool_of(&world)).await;
+    assert_eq!(resumed(&ada, PATH, &token(places[7]), 1).await, [8]);
+    send_number(&ada, &second, 9).await;
+    assert_eq!(resumed(&ada, PATH, &token(places[8]), 1).await, [9]);
+    let got = receiver.until(7).await;
+    let mut told: Vec<u64> =
+        got.iter().filter_map(|got| got.body()["data"]["payload"]["n"].as_u64()).collect();
+    told.sort_unstable();
+    assert_eq!(told, [3, 4, 5, 6, 7, 8, 9], "webhooks go on after the place that they had reached");
+    drop(stream);
+    world.server.stop().await;
+}
+
+fn pool_of(world: &World) -> PgPool {
+    world.ctx().pool.clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_of_the_release_before_skips_nothing_whatever_the_order_of_commits() {
+    let world = World::start().await;
+    let pool = pool_of(&world);
+    let ada = world.agent("agent.ada").await;
+    let (_, one) = talk(&ada, json!({})).await;
+    let (_, two) = talk(&ada, json!({})).await;
+    send_number(&ada, &one, 0).await;
+    take_back(&pool).await;
+    migrate::run(&pool).await.unwrap();
+    // After the migration a later transaction gets its number first.
+    send_number(&ada, &one, 1).await;
+    send_number(&ada, &two, 2).await;
+    sqlx::raw_sql(AssertSqlSafe(
+        "UPDATE messages a SET xid = b.xid FROM messages b
+         WHERE a.payload::json ->> 'n' IN ('1', '2') AND b.payload::json ->> 'n' IN ('1', '2') AND a.id <> b.id".to_owned(),
+    ))
+    .execute(&pool)
+    .await
+    .unwrap();
+    let places = places(&pool).await;
+    assert_eq!(numbers_in_order(&pool).await, [0, 2, 1]);
+    let database = world.database.clone();
+    drop(world.server);
+    let world = World::on(Setup::live(), database).await;
+    let ada = world.agent("agent.ada").await;
+    assert_eq!(resumed(&ada, PATH, &token(places[0]), 2).await, [1, 2]);
+    // It has read 2 and not 1, which comes first now: 2 comes again, nothing is lost.
+    assert_eq!(resumed(&ada, PATH, &token(places[1]), 2).await, [1, 2]);
+    assert!(resumed(&ada, PATH, &token(places[2]), 0).await.is_empty());
+    world.server.stop().await;
+}
