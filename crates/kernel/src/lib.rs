@@ -190,8 +190,7 @@ impl Ctx {
     /// Begins a transaction that holds the lock of each of these intents.
     ///
     /// Every write to an intent takes its lock first, and takes several locks in one order. So an intent's
-    /// log has no gaps, transaction numbers agree with the order of every log, and nothing deadlocks
-    /// (ARCHITECTURE.md, "One order").
+    /// log has no gaps, its marks follow it, and nothing deadlocks (ARCHITECTURE.md, "One order").
     ///
     /// # Errors
     /// The database cannot be reached.

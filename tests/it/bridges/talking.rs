@@ -16,8 +16,7 @@ fn says(sender: &str, more: Value) -> Value {
     with(json!({ "sender": sender, "payload": { "n": 1 } }), more)
 }
 
-/// Runs the bridges until a channel has `count` messages: open transactions of other tests delay envelopes to a
-/// bus.
+/// Runs the bridges until a channel has `count` messages.
 async fn until(world: &World, client: &Client, channel: &str, count: usize) -> Vec<Value> {
     let began = Instant::now();
     loop {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use entente_domain::ids::JobId;
 use entente_http::frames::show;
 use entente_kernel::feed::ResumeToken;
 use entente_kernel::log::FormerPosition;
@@ -10,7 +11,9 @@ use entente_store::migrate;
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
-use crate::harness::{Client, Event, Receiver, Setup, Sse, World, json, send_number, subscribe, talk};
+use crate::aee::envelopes::{task_envelope, with};
+use crate::arcp::jobs::Hand;
+use crate::harness::{Client, Event, Receiver, Setup, Sse, Value, World, json, send_number, subscribe, talk};
 
 /// Takes back what the migrations from `log_order` on have made: the schema of the release before, with the rows of this
 /// one, whose columns for transaction ids are filled by their defaults.
@@ -179,5 +182,54 @@ async fn a_place_of_the_release_before_skips_nothing_whatever_the_order_of_commi
     // It has read 2 and not 1, which comes first now: 2 comes again, nothing is lost.
     assert_eq!(resumed(&ada, PATH, &token(places[1]), 2).await, [1, 2]);
     assert!(resumed(&ada, PATH, &token(places[2]), 0).await.is_empty());
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn places_among_jobs_and_buses_mean_the_same() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let admin = world.admin().await;
+    let (_, channel) = talk(&admin, json!({})).await;
+    let mirror = json!({ "kind": "mirror", "bus": "bus.ops", "channel_id": channel });
+    admin.put("/aee/bridges/bus", mirror).await.ok();
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let job = hand.one().await;
+    for n in 0..4 {
+        hand.events(&job, json!([{ "kind": "log", "body": { "n": n } }])).await.ok();
+    }
+    for n in 0..4 {
+        let sent = task_envelope(&world, &format!("envelope-{n}"), ("agent.client", "bus.ops"));
+        client.post("/aee/envelopes", with(sent, json!({ "type": "event" }))).await.is(202);
+    }
+    let pool = pool_of(&world);
+    take_back(&pool).await;
+    let text = "SELECT xid, job_seq, job_id FROM job_events ORDER BY xid, job_id, job_seq";
+    let places: Vec<Entry> = sqlx::query_as(text).fetch_all(&pool).await.unwrap();
+    // The bridge has carried the second envelope last.
+    let text = "UPDATE aee_bridges SET (place, place_id) = (SELECT xid, id FROM aee_envelopes WHERE id = 'envelope-1')";
+    sqlx::raw_sql(text).execute(&pool).await.unwrap();
+    migrate::run(&pool).await.unwrap();
+    let database = world.database.clone();
+    drop(world.server);
+
+    let world = World::on(Setup::default(), database).await;
+    let client = world.agent("agent.client").await;
+    let sse = client.with("accept", "text/event-stream");
+    for (at, (xid, seq, job)) in places.iter().enumerate() {
+        let token = format!("{xid}.{seq}.{}", JobId::from(*job));
+        let mut stream = Sse::resume(&sse, "/jobs/events", Some(&token)).await;
+        for (event, (_, seq, _)) in stream.next_few(places.len() - at - 1).await.iter().zip(&places[at + 1..])
+        {
+            assert_eq!(event.data["event_seq"], *seq, "after {token}");
+        }
+        stream.silent(Duration::from_millis(60)).await;
+    }
+    world.carry().await;
+    let carried = client.get(&format!("/channels/{channel}/messages")).await.ok();
+    let ids: Vec<&Value> =
+        carried.as_array().unwrap().iter().map(|one| &one["metadata"]["envelope_id"]).collect();
+    assert_eq!(ids, [&json!("envelope-2"), &json!("envelope-3")], "the bridge goes on after its place");
     world.server.stop().await;
 }

@@ -60,10 +60,16 @@ struct HeardPage {
 
 /// Processes the next page; `None` if there is none.
 async fn step(ctx: &Ctx) -> Outcome<Option<HeardPage>> {
+    let mut conn = ctx.pool.acquire().await?;
+    let first = rows::first_heard(&mut conn).await?;
+    if first.is_none() && load(&mut conn).await?.is_none() {
+        return Ok(None);
+    }
+    // Before the transaction: what it gives numbers to is committed before it is read here.
+    order::advance(&mut conn).await?;
+    drop(conn);
     let mut tx = ctx.pool.begin().await?;
-    let first = rows::first_heard(&mut tx).await?;
-    let cursor = load(&mut tx).await?;
-    if first.is_none() && cursor.is_none() || try_locks(&mut tx, &[LOCK]).await?.is_empty() {
+    if try_locks(&mut tx, &[LOCK]).await?.is_empty() {
         return Ok(None);
     }
     let Some(first) = first else {
@@ -71,8 +77,6 @@ async fn step(ctx: &Ctx) -> Outcome<Option<HeardPage>> {
         tx.commit().await?;
         return Ok(None);
     };
-    // On a connection of its own: what it gives numbers to is committed before it is read here.
-    order::advance(&mut *ctx.pool.acquire().await?).await?;
     let cursor = load(&mut tx).await?;
     let place = match cursor {
         Some(place) => place,
