@@ -233,8 +233,9 @@ pub(super) async fn places(
                 j.principal = $3 AS "mine?", octet_length(e.body) AS "bytes?"
          FROM (SELECT global, job_id, from_seq, to_seq FROM job_order
                WHERE global >= $1 AND (global > $1 OR to_seq > $2) ORDER BY global LIMIT $4) o
-         LEFT JOIN job_events e ON e.job_id = o.job_id AND e.job_seq BETWEEN o.from_seq AND o.to_seq
-                               AND (o.global > $1 OR e.job_seq > $2)
+         LEFT JOIN LATERAL (SELECT s.job_id, s.job_seq, s.body FROM job_events s
+                            WHERE s.job_id = o.job_id AND s.job_seq BETWEEN o.from_seq AND o.to_seq
+                              AND (o.global > $1 OR s.job_seq > $2) OFFSET 0) e ON true
          LEFT JOIN jobs j ON j.id = e.job_id ORDER BY o.global, e.job_seq LIMIT $4"#,
         after.global,
         after.job_seq,

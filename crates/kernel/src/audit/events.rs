@@ -322,8 +322,10 @@ pub async fn of_line(
 pub(crate) async fn of_parts(conn: &mut PgConnection, parts: &Parts, limit: i64) -> Outcome<Vec<Event>> {
     let rows = select!(
         "events::of_parts",
-        "JOIN UNNEST($1::bigint[], $2::uuid[], $3::bigint[], $4::bigint[]) AS p (global, intent_id, from_seq, to_seq)
-         ON e.intent_id = p.intent_id AND e.seq BETWEEN p.from_seq AND p.to_seq ORDER BY p.global, e.seq LIMIT $5",
+        of "UNNEST($1::bigint[], $2::uuid[], $3::bigint[], $4::bigint[]) AS p (global, intent_id, from_seq, to_seq)
+         CROSS JOIN LATERAL (SELECT s.* FROM events s
+                             WHERE s.intent_id = p.intent_id AND s.seq BETWEEN p.from_seq AND p.to_seq OFFSET 0) e
+         ORDER BY p.global, e.seq LIMIT $5",
         &parts.globals,
         &parts.intents,
         &parts.from,

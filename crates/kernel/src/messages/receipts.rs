@@ -105,9 +105,10 @@ pub(crate) async fn of_parts(conn: &mut PgConnection, parts: &Parts) -> Outcome<
     let rows = sqlx::query_as!(
         Row,
         "-- receipts::of_parts
-         SELECT channel_id, message_id, kind, agent_id, r.intent_id, r.seq, at
+         SELECT r.channel_id, r.message_id, r.kind, r.agent_id, r.intent_id, r.seq, r.at
          FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[]) AS p (intent_id, from_seq, to_seq)
-         JOIN receipts r ON r.intent_id = p.intent_id AND r.seq BETWEEN p.from_seq AND p.to_seq",
+         CROSS JOIN LATERAL (SELECT s.* FROM receipts s
+                             WHERE s.intent_id = p.intent_id AND s.seq BETWEEN p.from_seq AND p.to_seq OFFSET 0) r",
         &parts.intents,
         &parts.from,
         &parts.to

@@ -264,11 +264,15 @@ pub(crate) async fn of_line(
 }
 
 /// Messages of these parts of logs.
+///
+/// `OFFSET 0` keeps PostgreSQL from joining the whole table with the parts: it knows neither how many there are nor how
+/// short they are.
 pub(crate) async fn of_parts(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Row>> {
     let rows = select!(
         "messages::of_parts",
-        "JOIN UNNEST($1::uuid[], $2::bigint[], $3::bigint[]) AS p (intent_id, from_seq, to_seq)
-         ON m.intent_id = p.intent_id AND m.seq BETWEEN p.from_seq AND p.to_seq",
+        of "UNNEST($1::uuid[], $2::bigint[], $3::bigint[]) AS p (intent_id, from_seq, to_seq)
+         CROSS JOIN LATERAL (SELECT s.* FROM message_states s
+                             WHERE s.intent_id = p.intent_id AND s.seq BETWEEN p.from_seq AND p.to_seq OFFSET 0) m",
         &parts.intents,
         &parts.from,
         &parts.to
