@@ -120,7 +120,7 @@ CREATE TRIGGER mark_approved AFTER UPDATE OF agreed ON aee_envelopes FOR EACH RO
 -- one row, and a mark that an earlier row covers is dropped, so a repeated or late mark does no harm.
 --
 -- `low` is the mark after which to search; null for the recent ones. Vacuum cannot remove taken marks while somebody holds
--- a snapshot, so a search from the beginning would take ever longer; a transaction that commits later than 4,096 younger
+-- a snapshot, so a search from the beginning would take ever longer; a transaction that commits later than 1,024 younger
 -- ones is found by the next wide search.
 CREATE FUNCTION log_sequence(low bigint, OUT log_end bigint, OUT log_seq bigint, OUT job_end bigint, OUT job_seq bigint,
                              OUT bus_end bigint, OUT last_mark bigint, OUT is_more boolean)
@@ -140,7 +140,7 @@ BEGIN
                      (SELECT o.mark FROM job_order o ORDER BY o.global DESC LIMIT 1),
                      (SELECT o.mark FROM aee_bus_order o ORDER BY o.number DESC LIMIT 1), 0);
     -- The count of marks starts anew where a replica takes over; numbers and marks that it received may be higher.
-    low := coalesce(low, least(high, last_mark) - 4096);
+    low := coalesce(low, least(high, last_mark) - 1024);
     first := (SELECT u.id FROM log_unsequenced u WHERE u.id > low ORDER BY u.id LIMIT 1);
     IF first IS NOT NULL THEN
         PERFORM 1 FROM log_sequencer FOR UPDATE;
