@@ -1,6 +1,7 @@
 //! Readers that keep the feed up to date with the database: intents with unpublished commits, followers of
 //! everything, and a periodic check for missed notifications.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use entente_arcp::jobs;
@@ -11,6 +12,7 @@ use entente_runtime::tasks::Tasks;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::lookout::{KEYS, Lookout};
 use super::{FEED_TURN, every, keep, note, tick, timely};
 
 /// Interval of the check for missed commits.
@@ -25,10 +27,12 @@ const TAIL: Duration = Duration::from_millis(250);
 const TAIL_REST: Duration = Duration::from_millis(4);
 
 /// Starts the feed's readers.
-pub fn start(ctx: &Ctx, tasks: &Tasks) {
+pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
     keep(ctx, tasks, "feed fill", fill);
     keep(ctx, tasks, "feed tail", tail);
     keep(ctx, tasks, "feed look-around", poll);
+    let lookout = Arc::clone(lookout);
+    keep(ctx, tasks, "keys refresh", move |ctx, stopping| refresh(ctx, Arc::clone(&lookout), stopping));
 }
 
 async fn fill(ctx: Ctx, stopping: CancellationToken) {
@@ -68,6 +72,12 @@ async fn poll(ctx: Ctx, stopping: CancellationToken) {
         if let Err(failure) = timely(FEED_TURN, jobs::poll_pending(&ctx.arcp)).await {
             note("jobs look-around", &failure);
         }
+    }
+}
+
+/// Forgets keys that other servers changed without notice.
+async fn refresh(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
+    while stopping.run_until_cancelled(lookout.found(KEYS)).await.is_some() {
         if let Err(failure) = timely(FEED_TURN, keys::refresh(&ctx)).await {
             note("keys refresh", &failure);
         }
