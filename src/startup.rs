@@ -54,12 +54,12 @@ use self::pools::Pools;
 use self::routes::Routes;
 use crate::background;
 use crate::background::bridging::Bridging;
-use crate::background::{PeerPort, PeerSetup};
 use crate::background::deliver::WebhookSender;
 use crate::background::egress::{Names, SystemNames};
 use crate::background::federate::FederationSender;
 use crate::background::lookout::Lookout;
 use crate::background::provision;
+use crate::background::{PeerPort, PeerSetup};
 use crate::config::Config;
 
 /// Concurrently held refused subscriptions (OI-11.4.2).
@@ -83,7 +83,9 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// The address for other servers is not available.
-    #[error("cannot listen for other servers on {address}: {source}. Choose another address with ENTENTE_PEER_LISTEN")]
+    #[error(
+        "cannot listen for other servers on {address}: {source}. Choose another address with ENTENTE_PEER_LISTEN"
+    )]
     PeerBind {
         /// The address.
         address: SocketAddr,
@@ -406,7 +408,12 @@ fn bridge(ctx: &Ctx, writers: &Writers, lookout: Option<&Arc<Lookout>>, tasks: &
 }
 
 /// Listens for commands of other servers, if that is configured.
-fn peer_port(config: &Config, ctx: &Ctx, node: NodeId, tasks: &Tasks) -> Result<Option<PeerPort>, StartError> {
+fn peer_port(
+    config: &Config,
+    ctx: &Ctx,
+    node: NodeId,
+    tasks: &Tasks,
+) -> Result<Option<PeerPort>, StartError> {
     let Some(peers) = &config.peers else { return Ok(None) };
     let unbound = |source| StartError::PeerBind { address: peers.listen, source };
     PeerPort::open(ctx, node, peers, tasks).map(Some).map_err(unbound)

@@ -136,12 +136,7 @@ pub const SCENES: &[Scene] = &[
         &[Proc],
         Shared(|stage, report| Box::pin(peers::two_servers(stage, report))),
     ),
-    scene(
-        "idle",
-        &["Idle server"],
-        &[],
-        Fresh(|stage, report| Box::pin(peers::idle(stage, report))),
-    ),
+    scene("idle", &["Idle server"], &[], Fresh(|stage, report| Box::pin(peers::idle(stage, report)))),
     scene(
         "r10",
         &["R10 idle stream"],

@@ -61,8 +61,9 @@ pub async fn two_servers(stage: &Stage, report: &mut Report) {
     let names = ["R15 two servers, one channel", "R15 two servers, 100 intents", "R15 second server idle"];
     for ((name, costs), alone) in names.into_iter().zip(two).zip([one[0], one[1], one[1]]) {
         let both = median(costs);
-        let detail =
-            format!("{both:.0} µs of processor time per message, {alone:.0} with one server, {CLIENTS} clients");
+        let detail = format!(
+            "{both:.0} µs of processor time per message, {alone:.0} with one server, {CLIENTS} clients"
+        );
         report.add(name, format!("{:.2}", both / alone), "≤ 1.15", both <= 1.15 * alone, detail);
     }
 }
@@ -71,7 +72,8 @@ pub async fn two_servers(stage: &Stage, report: &mut Report) {
 pub async fn idle(stage: &Stage, report: &mut Report) {
     let (mut connection, time) = (stage.connect().await, spell() * 2);
     // Statements outside of transactions are transactions; so are those that begin one.
-    let commits = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()";
+    let commits =
+        "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()";
     tokio::time::sleep(Duration::from_secs(scaled(5, 1) as u64)).await;
     let before: i64 = sqlx::query_scalar(commits).fetch_one(&mut connection).await.unwrap();
     let begun = Instant::now();

@@ -29,8 +29,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::deliver::WebhookSender;
 use self::federate::FederationSender;
-pub use self::peers::{PeerPort, PeerSetup};
 use self::lookout::Lookout;
+pub use self::peers::{PeerPort, PeerSetup};
 
 /// Interval of the database's health probe.
 const PULSE: Duration = Duration::from_millis(500);
@@ -56,14 +56,15 @@ pub async fn start(
     handing::start(&webhook_sender.ctx, lookout, tasks);
     standstill::start(&webhook_sender.standstill, tasks);
     let (webhook_sender, look, all) = (Arc::clone(webhook_sender), Arc::clone(lookout), tasks.clone());
-    tasks.keep("webhook deliveries", move || Arc::clone(&webhook_sender).drive(Arc::clone(&look), all.clone()));
+    tasks.keep("webhook deliveries", move || {
+        Arc::clone(&webhook_sender).drive(Arc::clone(&look), all.clone())
+    });
     // Without federation there is nothing to send.
     if ctx.openintent.state.federation.is_some() {
         let (federation_sender, look, all) =
             (Arc::clone(federation_sender), Arc::clone(lookout), tasks.clone());
-        tasks.keep("federation", move || {
-            Arc::clone(&federation_sender).drive(Arc::clone(&look), all.clone())
-        });
+        tasks
+            .keep("federation", move || Arc::clone(&federation_sender).drive(Arc::clone(&look), all.clone()));
     }
     let (task, look, all) = (ctx.clone(), Arc::clone(lookout), tasks.clone());
     tasks.keep("revocations", move || revoke::drive(task.clone(), Arc::clone(&look), all.clone()));

@@ -77,7 +77,8 @@ impl PeerPort {
     pub fn open(ctx: &Ctx, node: NodeId, config: &PeerConfig, tasks: &Tasks) -> std::io::Result<Self> {
         let listener = std::net::TcpListener::bind(config.listen)?;
         listener.set_nonblocking(true)?;
-        let url = config.url.clone().map_or_else(|| listener.local_addr().map(|at| format!("tcp://{at}")), Ok)?;
+        let url =
+            config.url.clone().map_or_else(|| listener.local_addr().map(|at| format!("tcp://{at}")), Ok)?;
         let secret = Secret::of(&ctx.server_keys.signer, &ctx.chance);
         let affinity = Arc::new(Affinity::new(node, secret.clone(), &ctx.metrics, tasks));
         let listener = Arc::new(std::sync::Mutex::new(Some(TcpListener::from_std(listener)?)));

@@ -220,12 +220,10 @@ impl Sweep {
             | Self::Reports => 2,
             Self::Channels | Self::Access | Self::Heartbeats | Self::Memory => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
-            Self::KeyUses
-            | Self::Webhooks
-            | Self::Credentials
-            | Self::Sessions
-            | Self::ToolGrants
-            | Self::Invocations => 20,
+            Self::KeyUses | Self::ToolGrants => 20,
+            // Clean-ups of several statements each, which the idle server repeats for nothing.
+            Self::Credentials => 40,
+            Self::Webhooks | Self::Sessions | Self::Invocations => 60,
             Self::Idempotency
             | Self::Cursors
             | Self::JobKeys

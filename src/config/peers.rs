@@ -22,10 +22,12 @@ impl Reader<'_> {
         let url = self.text("ENTENTE_PEER_URL");
         match &url {
             Some(url) if !url.strip_prefix("tcp://").is_some_and(|address| address.contains(':')) => {
-                self.faults.push(format!("ENTENTE_PEER_URL={url}: must be a URL such as tcp://10.1.0.7:8090"));
+                self.faults
+                    .push(format!("ENTENTE_PEER_URL={url}: must be a URL such as tcp://10.1.0.7:8090"));
             }
             Some(_) if !is_set => {
-                self.faults.push("ENTENTE_PEER_URL: needs ENTENTE_PEER_LISTEN, the address to listen on".to_owned());
+                self.faults
+                    .push("ENTENTE_PEER_URL: needs ENTENTE_PEER_LISTEN, the address to listen on".to_owned());
             }
             None if is_set && listen.ip().is_unspecified() => {
                 self.faults.push(format!(

@@ -165,7 +165,10 @@ pub fn notifications(node: NodeId, touched: impl IntoIterator<Item = WakeKey>) -
             _ => of_shard.push(format!("{node}{word}")),
         }
     }
-    payloads.into_iter().flat_map(|(shard, all)| all.into_iter().map(move |payload| (shard, payload))).collect()
+    payloads
+        .into_iter()
+        .flat_map(|(shard, all)| all.into_iter().map(move |payload| (shard, payload)))
+        .collect()
 }
 
 /// Notifies the servers that listen to these PostgreSQL channels.

@@ -65,7 +65,9 @@ impl Reliance {
             Self::TimeLimits => {
                 "statement_timeout does not end a statement with SQLSTATE 57014: one that hangs would hold its locks for ever"
             }
-            Self::UniqueIndexes => "a unique index accepts the same value twice, or fails without SQLSTATE 23505",
+            Self::UniqueIndexes => {
+                "a unique index accepts the same value twice, or fails without SQLSTATE 23505"
+            }
             Self::OneStatement => {
                 "the parts of WITH … UPDATE … RETURNING, INSERT … do not take effect together, as the message writers' one \
                  statement needs"
@@ -199,7 +201,10 @@ async fn unique_indexes(one: &mut PgConnection) -> Result<bool, sqlx::Error> {
 }
 
 async fn one_statement(one: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    one.execute("BEGIN; CREATE TEMPORARY TABLE engine_probe (id bigint PRIMARY KEY, n bigint) ON COMMIT DROP").await?;
+    one.execute(
+        "BEGIN; CREATE TEMPORARY TABLE engine_probe (id bigint PRIMARY KEY, n bigint) ON COMMIT DROP",
+    )
+    .await?;
     one.execute("INSERT INTO engine_probe VALUES (1, 1), (2, 2)").await?;
     let guarded = "WITH clock AS (UPDATE engine_probe SET n = n + 10 WHERE id < 3 AND n = 1 RETURNING id, n),
                         sent AS (INSERT INTO engine_probe SELECT id + 10, n FROM clock)

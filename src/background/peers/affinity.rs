@@ -293,7 +293,8 @@ mod tests {
     #[test]
     fn a_server_that_goes_moves_only_its_own_intents() {
         let nodes: Vec<NodeId> = (1..=4).map(|n| NodeId::from(uuid::Uuid::from_u128(n))).collect();
-        let owner = |nodes: &[NodeId], intent| *nodes.iter().max_by_key(|node| weight(**node, intent)).unwrap();
+        let owner =
+            |nodes: &[NodeId], intent| *nodes.iter().max_by_key(|node| weight(**node, intent)).unwrap();
         let mut shares = HashMap::<NodeId, usize>::new();
         for n in 0..4_000 {
             let intent = IntentId::from(uuid::Uuid::from_u128(n << 64 | 7));

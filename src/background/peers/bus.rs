@@ -130,14 +130,14 @@ impl Nats {
             .retry_on_initial_connect()
             .ping_interval(PING)
             .connection_timeout(ANSWER)
-            .reconnect_delay_callback(|attempts| {
-                REDIAL.min(Duration::from_millis(20 << attempts.min(8)))
-            })
+            .reconnect_delay_callback(|attempts| REDIAL.min(Duration::from_millis(20 << attempts.min(8))))
             .event_callback(move |event| {
                 match event {
                     Event::Connected => established.send_modify(|times| *times += 1),
                     Event::Disconnected => {
-                        tracing::warn!("the bus is gone; until it is back, servers find each other's changes by polling");
+                        tracing::warn!(
+                            "the bus is gone; until it is back, servers find each other's changes by polling"
+                        );
                     }
                     event => tracing::debug!(%event, "the bus"),
                 }

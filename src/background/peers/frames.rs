@@ -107,7 +107,8 @@ impl Secret {
         taker: &[u8; NONCE],
     ) -> (Half<OwnedReadHalf>, Half<OwnedWriteHalf>) {
         let key = |from: &[u8]| sha256([&self.key[..], from, caller, taker].concat());
-        let (own, theirs) = if is_caller { (key(b"caller"), key(b"taker")) } else { (key(b"taker"), key(b"caller")) };
+        let (own, theirs) =
+            if is_caller { (key(b"caller"), key(b"taker")) } else { (key(b"taker"), key(b"caller")) };
         let (from, to) = stream.into_split();
         (Half { io: from, key: theirs, count: 0 }, Half { io: to, key: own, count: 0 })
     }

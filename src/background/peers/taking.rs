@@ -41,7 +41,9 @@ pub(crate) fn start(listener: TcpListener, secret: Secret, writer: Arc<MessageWr
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
                 let (secret, writer, stopping) = (secret.clone(), Arc::clone(&writer), stopping.clone());
                 all.spawn("peer connection", async move {
-                    if let Some(Err(failure)) = stopping.run_until_cancelled(serve(stream, secret, writer)).await {
+                    if let Some(Err(failure)) =
+                        stopping.run_until_cancelled(serve(stream, secret, writer)).await
+                    {
                         tracing::debug!(error = %failure, "the connection of another server has ended");
                     }
                     drop(place);

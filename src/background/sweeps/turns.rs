@@ -51,9 +51,7 @@ async fn drive(
 ) {
     let mut ticks = every(sweep.period());
     while tick(&mut ticks, &stopping).await.is_some() {
-        if sweep.is_announced()
-            && stopping.run_until_cancelled(lookout.found(sweep.name())).await.is_none()
-        {
+        if sweep.is_announced() && stopping.run_until_cancelled(lookout.found(sweep.name())).await.is_none() {
             return;
         }
         if sweep.is_long() {

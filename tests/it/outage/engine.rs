@@ -5,8 +5,8 @@ use entente_store::engine::{Reliance, examine};
 use entente_store::pooling::Route;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
 
-use crate::harness::process::{Launch, Place};
 use crate::harness::Cluster;
+use crate::harness::process::{Launch, Place};
 
 /// Makes a database whose engine seems to ignore something: `instead` defines it in a schema that is searched first.
 async fn deaf(instead: &str) -> String {
@@ -31,7 +31,8 @@ const NO_NOTIFICATIONS: &str =
     "CREATE FUNCTION instead.pg_notify(text, text) RETURNS void LANGUAGE sql AS 'SELECT'";
 
 /// A view over no table locks nothing.
-const NO_ROW_LOCKS: &str = "CREATE VIEW instead.schema_floor AS SELECT v.version FROM (VALUES (0::bigint)) v (version)";
+const NO_ROW_LOCKS: &str =
+    "CREATE VIEW instead.schema_floor AS SELECT v.version FROM (VALUES (0::bigint)) v (version)";
 
 #[tokio::test]
 async fn postgresql_does_what_the_server_relies_on() {

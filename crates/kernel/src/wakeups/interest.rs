@@ -96,10 +96,9 @@ pub fn shard(key: &WakeKey) -> u8 {
         return SYSTEM.to_le_bytes()[0];
     }
     // FNV-1a, because the standard library's hash may change between releases.
-    let hash = key
-        .to_string()
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = key.to_string().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     (hash % SYSTEM).to_le_bytes()[0]
 }
 
@@ -199,7 +198,9 @@ impl Interest {
         let mut before = std::mem::take(&mut *peers);
         for (node, wants) in read {
             // The row may have been read before the announcement was written to it.
-            let fresh = before.remove(&node).filter(|known| known.announced_at.is_some_and(|at| at.elapsed() < FRESH));
+            let fresh = before
+                .remove(&node)
+                .filter(|known| known.announced_at.is_some_and(|at| at.elapsed() < FRESH));
             let announced_at = fresh.as_ref().and_then(|known| known.announced_at);
             let wants = fresh.map_or(wants, |known| known.wants.and(wants));
             peers.insert(node, Peer { wants, announced_at });

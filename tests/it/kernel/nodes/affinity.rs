@@ -109,9 +109,11 @@ async fn messages_go_to_the_server_that_owns_their_intent() {
     let first = a.any().once("k").post(&path, once.clone()).await.is(201);
     assert_eq!(b.any().once("k").post(&path, once).await.is(201), first);
     // A refusal is the same on either server.
-    let bad = json!({ "sender": "agent.ada", "type": "response", "payload": {}, "correlation_id": first["id"] });
-    let refusals = join_all([a.any(), b.any()].iter().map(async |client| client.post(&path, bad.clone()).await.status));
-    assert!(refusals.await.iter().all(|status| (400..500).contains(status)));
+    let bad =
+        json!({ "sender": "agent.ada", "type": "response", "payload": {}, "correlation_id": first["id"] });
+    for client in [a.any(), b.any()] {
+        assert!((400..500).contains(&client.post(&path, bad.clone()).await.status));
+    }
     let mut stream = Sse::open(&b.any(), &format!("/subscribe/intents/{intent}")).await;
     send_number(&a.any(), channel, 99).await;
     assert_eq!(stream.next_named("channel_message").await.data["payload"]["n"], 99);
@@ -123,9 +125,8 @@ async fn messages_go_to_the_server_that_owns_their_intent() {
 async fn two(places: &[Place; 2]) -> [Process; 2] {
     let database = Cluster::get().fresh_database().await;
     let url = Cluster::get().url(&database);
-    let start = async |place| {
-        Launch::shared(place, &url).with("ENTENTE_PEER_LISTEN", "127.0.0.1:0").start().await.0
-    };
+    let start =
+        async |place| Launch::shared(place, &url).with("ENTENTE_PEER_LISTEN", "127.0.0.1:0").start().await.0;
     [start(&places[0]).await, start(&places[1]).await]
 }
 
@@ -154,9 +155,11 @@ async fn a_server_that_is_suspended_under_load_loses_and_doubles_nothing() {
         (0..4).map(async |_| talk(&b_client, json!({ "options": { "max_messages": 100_000 } })).await.1),
     );
     let channels = talks.await;
-    let loads = join_all(channels.iter().map(async |channel| {
-        load([&a_client, &b_client], channel, Duration::from_secs(5)).await
-    }));
+    let loads = join_all(
+        channels
+            .iter()
+            .map(async |channel| load([&a_client, &b_client], channel, Duration::from_secs(5)).await),
+    );
     let suspending = async {
         for _ in 0..3 {
             tokio::time::sleep(Duration::from_millis(700)).await;
@@ -178,8 +181,10 @@ async fn a_server_that_is_suspended_under_load_loses_and_doubles_nothing() {
         longest
     };
     let (acknowledged, (), longest) = tokio::join!(loads, suspending, going_on);
-    println!("{} messages; the longest send of the other server took {longest:?}",
-        acknowledged.iter().map(Vec::len).sum::<usize>());
+    println!(
+        "{} messages; the longest send of the other server took {longest:?}",
+        acknowledged.iter().map(Vec::len).sum::<usize>()
+    );
     for (channel, acknowledged) in channels.iter().zip(&acknowledged) {
         assert!(!acknowledged.is_empty());
         check(&listed(&b_client, channel).await, acknowledged);
@@ -196,9 +201,11 @@ async fn a_server_that_is_killed_under_load_loses_and_doubles_nothing() {
         (0..4).map(async |_| talk(&b_client, json!({ "options": { "max_messages": 100_000 } })).await.1),
     );
     let channels = talks.await;
-    let loads = join_all(channels.iter().map(async |channel| {
-        load([&a_client, &b_client], channel, Duration::from_secs(4)).await
-    }));
+    let loads = join_all(
+        channels
+            .iter()
+            .map(async |channel| load([&a_client, &b_client], channel, Duration::from_secs(4)).await),
+    );
     let killing = async {
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         a.kill();

@@ -122,9 +122,13 @@ impl MessageWriter {
         let written = forwarder.forward(intent, &commands).await;
         written.iter().flatten().for_each(|message| self.ends.saw(message));
         // In their order: none of those that follow is written before one that was left here.
-        let left: Vec<Command> =
-            commands.into_iter().zip(&written).filter_map(|(one, done)| done.is_none().then_some(one)).collect();
-        let mut here = if left.is_empty() { Vec::new() } else { self.send_here(intent, left).await }.into_iter();
+        let left: Vec<Command> = commands
+            .into_iter()
+            .zip(&written)
+            .filter_map(|(one, done)| done.is_none().then_some(one))
+            .collect();
+        let mut here =
+            if left.is_empty() { Vec::new() } else { self.send_here(intent, left).await }.into_iter();
         let answer = |done: Option<Arc<Message>>| match done {
             Some(message) => Ok(message),
             None => here.next().unwrap_or_else(|| Err(lost())),
