@@ -242,9 +242,7 @@ impl Server {
         let routes = Routes::find(database, direct).await?;
         let Pools { main, webhooks, sweeping, messages, api } = Pools::open(&config, &routes, &tasks).await?;
         entente_store::migrate::run(&main).await?;
-        if background {
-            database::examine_engine(&routes, &config.bus).await?;
-        }
+        database::examine_engine(&routes, background.then_some(&config.bus)).await?;
         let key = config.signing_key.as_ref();
         let server_keys = patiently(async || server_keys::open(&main, &clock, &chance, key).await).await?;
         let states = states(&config, &chance, &metrics)?;

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use entente_domain::ids::{IntentId, NodeId};
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::wakeups::interest::{Interest, Shards, shard};
 use sqlx::postgres::PgListener;
 
 use crate::harness::{Sse, TestBus, World, json, send_number, talk};
@@ -57,4 +60,52 @@ async fn nobody_is_woken_for_what_nobody_there_follows() {
     println!("interest ended after {:?}", began.elapsed());
     b.server.stop().await;
     a.end().await;
+}
+
+fn mailbox(n: u32) -> WakeKey {
+    WakeKey::Mailbox(format!("agent.{n}"))
+}
+
+#[test]
+fn keys_spread_over_the_shards_and_the_system_has_its_own() {
+    let all = (0..10_000).fold(Shards::NONE, |all, n| all.and(Shards::of(&mailbox(n))));
+    assert_eq!(all, Shards::ALL.without(Shards::LEAST));
+    assert_eq!(Shards::of(&WakeKey::Intent(IntentId::SYSTEM)), Shards::LEAST);
+    // Servers of different releases must agree.
+    assert_eq!(shard(&mailbox(7)), shard(&mailbox(7)));
+    let some = Shards::of(&mailbox(1)).and(Shards::LEAST);
+    assert_eq!(Shards::from_stored(some.stored()), some);
+    assert_eq!(Shards::announced(&some.to_string()), Some(some));
+    assert_eq!(Shards::ALL.numbers().count(), 64);
+}
+
+#[test]
+fn interest_is_given_up_after_two_counts_without_it() {
+    let (interest, one) = (Interest::default(), Shards::of(&mailbox(1)));
+    assert_eq!(interest.wanted(), Shards::LEAST);
+    interest.add(one);
+    assert!(interest.wanted().meets(one));
+    // It arrives while the count runs.
+    interest.recount(|| {
+        interest.add(one);
+        Shards::NONE
+    });
+    assert!(interest.wanted().meets(one));
+    interest.recount(|| Shards::NONE);
+    assert!(interest.wanted().meets(one), "the last count found it");
+    interest.recount(|| Shards::NONE);
+    assert_eq!(interest.wanted(), Shards::LEAST);
+}
+
+#[test]
+fn others_are_asked_for_nothing_until_they_announce_it() {
+    let (interest, node, key) = (Interest::default(), NodeId::from(uuid::Uuid::from_u128(1)), mailbox(1));
+    assert!(!interest.is_wanted(&key));
+    interest.heard(node, Shards::of(&key));
+    assert!(interest.is_wanted(&key));
+    // A row that was read before the announcement does not take it back.
+    interest.set_peers([(node, Shards::LEAST)]);
+    assert!(interest.is_wanted(&key));
+    interest.set_peers([]);
+    assert!(!interest.is_wanted(&key), "the server is gone");
 }

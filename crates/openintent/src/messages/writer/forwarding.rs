@@ -254,16 +254,3 @@ fn token(id: MessageId) -> u64 {
     let bits = id.uuid().as_u128() & ((1 << TOKEN_BITS) - 1);
     u64::try_from(bits).unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_token_is_the_random_part_of_the_id() {
-        let handover = Handover { token: 0x0123_4567_89ab, after: 7 };
-        let id = MessageId::mint(Timestamp::UNIX_EPOCH, 9, &handover);
-        assert_eq!((token(id), id.number()), (handover.token, 9));
-        assert_eq!(id.uuid().as_bytes()[10..], handover.bytes());
-    }
-}
