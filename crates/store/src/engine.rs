@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnection, PgListener, PgPoolOptions};
+use sqlx::postgres::{PgConnection, PgListener};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Row as _};
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::pooling::Route;
 
@@ -216,7 +217,7 @@ async fn one_statement(one: &mut PgConnection) -> Result<bool, sqlx::Error> {
 }
 
 async fn notifications(route: &Route, one: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    let pool = PgPoolOptions::new().max_connections(1).connect_with(route.options().clone()).await?;
+    let pool = crate::pool(route.clone(), 1, &CancellationToken::new());
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.listen(CHANNEL).await?;
     one.execute(AssertSqlSafe(format!("SELECT pg_notify('{CHANNEL}', 'heard')"))).await?;

@@ -18,17 +18,21 @@ macro_rules! on_both_buses {
     ($($name:ident),+ $(,)?) => {
         mod on_postgres {
             use crate::harness::TestBus;
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $name() {
-                super::$name(TestBus::Postgres).await;
-            })+
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $name() {
+                    super::$name(TestBus::Postgres).await;
+                }
+            )+
         }
         mod on_nats {
             use crate::harness::TestBus;
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $name() {
-                super::$name(TestBus::nats()).await;
-            })+
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $name() {
+                    super::$name(TestBus::nats()).await;
+                }
+            )+
         }
     };
 }
