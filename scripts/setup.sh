@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs missing tools for building, running and testing: a C compiler, PostgreSQL's programs, PgBouncer, the Python
+# Installs missing tools for building, running and testing: a C compiler, PostgreSQL's programs, PgBouncer, NATS, the Python
 # clients with the examples of their sdists, and a browser with its driver. Any version of Node.js with npm suffices: the
 # tests bring their own in node_modules. With the argument `run` it skips Python and the browser, which only the tests need;
 # with `deny` it installs only cargo-deny, which takes minutes where it must be compiled. Does nothing, quickly, when
@@ -29,6 +29,12 @@ has_pgbouncer() {
     [ -x /usr/local/opt/pgbouncer/bin/pgbouncer ]
 }
 
+# The same search as in tests/it/harness/nats.rs.
+has_nats() {
+  command -v nats-server >/dev/null || [ -x /usr/sbin/nats-server ] || [ -x /opt/homebrew/bin/nats-server ] ||
+    [ -x /usr/local/bin/nats-server ]
+}
+
 # The same search as in tests/web/kit.js.
 has_browser() {
   [ -n "${ENTENTE_BROWSER:-}" ] || command -v chromium chromium-browser google-chrome >/dev/null ||
@@ -44,6 +50,7 @@ command -v cc >/dev/null || packages+=(build-essential)
 if [ "${1:-}" != run ]; then
   python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3 python3-venv)
   has_pgbouncer || packages+=(pgbouncer)
+  has_nats || packages+=(nats-server)
   has_browser || packages+=(chromium)
   command -v npm >/dev/null || packages+=(nodejs npm)
 fi
@@ -59,10 +66,10 @@ if [ ${#packages[@]} -gt 0 ]; then
     DEBIAN_FRONTEND=noninteractive as_root apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
   elif command -v brew >/dev/null; then
     brew install postgresql@17
-    [ "${1:-}" = run ] || brew install python3 node pgbouncer
+    [ "${1:-}" = run ] || brew install python3 node pgbouncer nats-server
     has_browser || [ "${1:-}" = run ] || brew install --cask google-chrome
   else
-    echo "cannot install them here; install PostgreSQL 15 or newer and a C compiler yourself, for the tests also PgBouncer, Python 3, Node.js with npm and Chromium" >&2
+    echo "cannot install them here; install PostgreSQL 15 or newer and a C compiler yourself, for the tests also PgBouncer, nats-server, Python 3, Node.js with npm and Chromium" >&2
     exit 1
   fi
 fi

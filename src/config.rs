@@ -3,6 +3,7 @@
 //! Only `startup` and the command line read it. `.env.example` documents every variable, and a test compares
 //! it with this file. An invalid value stops the start with the variable's name; nothing is guessed.
 
+pub mod bus;
 mod collector;
 pub mod credentials;
 pub mod federation;
@@ -11,6 +12,7 @@ mod ingest;
 mod jobs;
 mod moments;
 mod names;
+pub mod peers;
 mod quotas;
 mod sessions;
 mod site;
@@ -39,9 +41,11 @@ use entente_moments::MomentSettings;
 use entente_openintent::tools::vaults::VaultSettings;
 use entente_runtime::spans::Collector;
 
+use self::bus::BusConfig;
 use self::credentials::CredentialConfig;
 use self::http::HttpConfig;
 use self::names::Judged;
+use self::peers::PeerConfig;
 
 /// Log format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +67,10 @@ pub struct Config {
     pub database_url: Option<String>,
     /// URL that leads around a pooler in transaction mode; `None` if `database_url` leads to PostgreSQL itself.
     pub direct_database_url: Option<String>,
+    /// Bus by which servers wake each other.
+    pub bus: BusConfig,
+    /// Where this server takes commands that others hand over; `None` for nowhere.
+    pub peers: Option<PeerConfig>,
     /// Connections for requests at most.
     pub database_connections: u32,
     /// Data directory of a private PostgreSQL; `None` for the user's default.
@@ -285,6 +293,8 @@ impl Config {
             workers: from.number("ENTENTE_WORKERS", cores, 1..=512),
             database_url: from.text("DATABASE_URL"),
             direct_database_url: from.direct_database_url(),
+            bus: from.bus(),
+            peers: from.peers(),
             database_connections: from.number("ENTENTE_DATABASE_CONNECTIONS", 20, 5..=1000),
             data_dir: from.text("ENTENTE_DATA_DIR").map(PathBuf::from),
             pg_bin: from.text("ENTENTE_PG_BIN").map(PathBuf::from),

@@ -42,6 +42,7 @@ use entente_runtime::environment::{self, OsChance, SharedClock};
 use entente_runtime::metrics::Metrics;
 use entente_runtime::spans::{Spans, SpansError};
 use entente_runtime::tasks::Tasks;
+use entente_store::engine::Reliance;
 use entente_store::migrate::SchemaError;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
@@ -56,7 +57,9 @@ use crate::background::bridging::Bridging;
 use crate::background::deliver::WebhookSender;
 use crate::background::egress::{Names, SystemNames};
 use crate::background::federate::FederationSender;
+use crate::background::lookout::Lookout;
 use crate::background::provision;
+use crate::background::{PeerPort, PeerSetup};
 use crate::config::Config;
 
 /// Concurrently held refused subscriptions (OI-11.4.2).
@@ -74,6 +77,16 @@ pub enum StartError {
     /// The address is not available.
     #[error("cannot listen on {address}: {source}. Choose another address with ENTENTE_BIND or --bind")]
     Bind {
+        /// The address.
+        address: SocketAddr,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The address for other servers is not available.
+    #[error(
+        "cannot listen for other servers on {address}: {source}. Choose another address with ENTENTE_PEER_LISTEN"
+    )]
+    PeerBind {
         /// The address.
         address: SocketAddr,
         /// The cause.
@@ -124,6 +137,9 @@ pub enum StartError {
     /// The version of PostgreSQL is too old.
     #[error("PostgreSQL {0} is too old; Entente needs 15 or newer")]
     Version(i32),
+    /// The engine ignores something that the server relies on.
+    #[error("the database's engine cannot be used, see docs/engine.md:{}", faults(.0))]
+    Engine(Vec<Reliance>),
     /// The schema cannot be brought up to date.
     #[error("the schema cannot be brought up to date: {0}")]
     Schema(#[from] SchemaError),
@@ -136,6 +152,10 @@ pub enum StartError {
     /// An operation during the start failed.
     #[error(transparent)]
     App(#[from] AppError),
+}
+
+fn faults(missing: &[Reliance]) -> String {
+    missing.iter().map(|one| format!("\n  {}", one.fault())).collect()
 }
 
 /// Parts that a server is assembled from.
@@ -222,6 +242,7 @@ impl Server {
         let routes = Routes::find(database, direct).await?;
         let Pools { main, webhooks, sweeping, messages, api } = Pools::open(&config, &routes, &tasks).await?;
         entente_store::migrate::run(&main).await?;
+        database::examine_engine(&routes, background.then_some(&config.bus)).await?;
         let key = config.signing_key.as_ref();
         let server_keys = patiently(async || server_keys::open(&main, &clock, &chance, key).await).await?;
         let states = states(&config, &chance, &metrics)?;
@@ -246,12 +267,16 @@ impl Server {
         let (tools, calls) = tools::start(&ctx, routes.transactions, &names, &tasks)?;
         let (webhook_sender, federation_sender) =
             senders::senders(&ctx, &webhooks, &names, node, config.webhooks.concurrency, &tasks)?;
+        let lookout = Arc::default();
+        let port = peer_port(&config, &ctx, node, &tasks)?;
         if background {
-            background::start(&ctx, &sweeping, node, &webhook_sender, &federation_sender, &tasks);
+            let peers = PeerSetup { node, bus: config.bus.clone(), port: port.clone() };
+            let (webhooks, federation) = (&webhook_sender, &federation_sender);
+            background::start(&ctx, &sweeping, peers, webhooks, federation, &lookout, &tasks).await?;
         }
         let spans = spans(&config, &ctx)?;
-        let writers = write(&config, &ctx, node, &messages, &tasks);
-        let bridging = bridge(&ctx, &writers, background, &tasks);
+        let writers = write(&config, &ctx, node, &messages, port.as_ref(), &tasks);
+        let bridging = bridge(&ctx, &writers, background.then_some(&lookout), &tasks);
         let api_ctx = ctx.with_pool(api.clone());
         let http = http_state(&config, (*api_ctx).clone(), spans.clone(), &tasks);
         let shared = web::Data::new(api_state(Arc::new(http), api_ctx, writers, tools));
@@ -370,13 +395,26 @@ fn states(config: &Config, chance: &Arc<dyn Chance>, metrics: &Metrics) -> Resul
 }
 
 /// Creates the runner of the bridges, which submits through the shared writers.
-fn bridge(ctx: &Ctx, writers: &Writers, background: bool, tasks: &Tasks) -> Arc<Bridging> {
+fn bridge(ctx: &Ctx, writers: &Writers, lookout: Option<&Arc<Lookout>>, tasks: &Tasks) -> Arc<Bridging> {
     let bridging = Arc::new(Bridging::new(ctx, &writers.messages, &writers.jobs));
-    if background {
-        let (carrying, stopping) = (Arc::clone(&bridging), tasks.stopping().clone());
-        tasks.keep("bridges", move || Arc::clone(&carrying).drive(stopping.clone()));
+    if let Some(lookout) = lookout {
+        let (carrying, look, stopping) =
+            (Arc::clone(&bridging), Arc::clone(lookout), tasks.stopping().clone());
+        tasks.keep("bridges", move || Arc::clone(&carrying).drive(Arc::clone(&look), stopping.clone()));
     }
     bridging
+}
+
+/// Listens for commands of other servers, if that is configured.
+fn peer_port(
+    config: &Config,
+    ctx: &Ctx,
+    node: NodeId,
+    tasks: &Tasks,
+) -> Result<Option<PeerPort>, StartError> {
+    let Some(peers) = &config.peers else { return Ok(None) };
+    let unbound = |source| StartError::PeerBind { address: peers.listen, source };
+    PeerPort::open(ctx, node, peers, tasks).map(Some).map_err(unbound)
 }
 
 /// The writers, which commit in groups.
@@ -387,11 +425,26 @@ struct Writers {
 }
 
 /// Starts the writers: of messages with their own pool, of jobs, and of envelopes.
-fn write(config: &Config, ctx: &Ctx, node: NodeId, messages: &PgPool, tasks: &Tasks) -> Writers {
+fn write(
+    config: &Config,
+    ctx: &Ctx,
+    node: NodeId,
+    messages: &PgPool,
+    port: Option<&PeerPort>,
+    tasks: &Tasks,
+) -> Writers {
     let each = config.commit_writers;
     let sending = ctx.with_pool(messages.clone()).openintent;
+    let mut message_writer = MessageWriter::start(&sending, node, each, tasks);
+    if let Some(port) = port {
+        message_writer = message_writer.with_forwarder(port.forwarder());
+    }
+    let message_writer = Arc::new(message_writer);
+    if let Some(port) = port {
+        port.take(&message_writer, tasks);
+    }
     Writers {
-        messages: Arc::new(MessageWriter::start(&sending, node, each, tasks)),
+        messages: message_writer,
         jobs: Arc::new(JobWriter::start(&ctx.arcp, node, each, tasks)),
         envelopes: Ingest::start(&ctx.aee, node, each, tasks),
     }

@@ -10,7 +10,7 @@ use futures_util::future::LocalBoxFuture;
 
 use super::report::Report;
 use super::stage::Stage;
-use super::{jobs, post, scale, scenes, sessions, streams};
+use super::{jobs, peers, post, scale, scenes, sessions, streams};
 
 /// Characters of a failure's reason in the table.
 const REASON_CHARS: usize = 300;
@@ -130,6 +130,13 @@ pub const SCENES: &[Scene] = &[
         &[],
         Shared(|stage, report| Box::pin(streams::two_servers(stage, report))),
     ),
+    scene(
+        "r15",
+        &["R15 two servers, one channel", "R15 two servers, 100 intents", "R15 second server idle"],
+        &[Proc],
+        Shared(|stage, report| Box::pin(peers::two_servers(stage, report))),
+    ),
+    scene("idle", &["Idle server"], &[], Fresh(|stage, report| Box::pin(peers::idle(stage, report)))),
     scene(
         "r10",
         &["R10 idle stream"],

@@ -17,6 +17,7 @@
 mod client;
 mod jobs;
 mod list;
+mod peers;
 mod place;
 mod post;
 mod report;

@@ -41,6 +41,11 @@ pub struct Process {
 impl Process {
     /// Starts a server on a free port; with a private PostgreSQL when `database` is `None`.
     pub fn start(dir: &Path, database: Option<&str>) -> Self {
+        Self::start_with(dir, database, &[])
+    }
+
+    /// As [`Self::start`], with more settings.
+    fn start_with(dir: &Path, database: Option<&str>, settings: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
         // Neither the developer's database nor the `.env` beside the sources applies.
         command.current_dir(dir).env_remove("DATABASE_URL");
@@ -58,6 +63,7 @@ impl Process {
         }
         command.env("ENTENTE_MAX_STREAMS_PER_KEY", "1000000").env("ENTENTE_LOG", "warn");
         command.env("ENTENTE_ARCP_SESSIONS_PER_PRINCIPAL", "1000000");
+        command.envs(settings.iter().copied());
         if let Some(url) = database {
             command.env("DATABASE_URL", url);
         }
@@ -153,6 +159,31 @@ impl Stage {
     /// Starts another server on the same PostgreSQL.
     pub fn second_server(&self) -> Process {
         Process::start(&self.place.dir, Some(&self.private.url()))
+    }
+
+    /// As [`Self::second_server`], with more settings.
+    pub fn another_server(&self, settings: &[(&str, &str)]) -> Process {
+        Process::start_with(&self.place.dir, Some(&self.private.url()), settings)
+    }
+
+    /// Returns the processor time in seconds that PostgreSQL's processes have used, also those that have ended.
+    pub fn database_processor(&self) -> f64 {
+        let pid = std::fs::read_to_string(self.place.dir.join("postgres/postmaster.pid")).unwrap();
+        let postmaster = pid.lines().next().unwrap().trim().to_owned();
+        let mut ticks = 0.0;
+        for entry in std::fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
+            // It may have ended meanwhile; then the postmaster's own figures have it.
+            let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+            let (name, fields) = stat.rsplit_once(") ").unwrap();
+            let fields: Vec<&str> = fields.split(' ').collect();
+            let of = |field: usize| fields[field].parse::<f64>().unwrap();
+            if name.starts_with(&format!("{postmaster} ")) {
+                ticks += of(11) + of(12) + of(13) + of(14);
+            } else if fields[1] == postmaster {
+                ticks += of(11) + of(12);
+            }
+        }
+        ticks / rustix::param::clock_ticks_per_second() as f64
     }
 
     /// Replaces the server by a fresh process.

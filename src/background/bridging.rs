@@ -3,7 +3,7 @@
 //! bridge.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use entente_arcp::jobs::JobWriter;
 use entente_bridges::{Ctx, envelope_bridges};
@@ -11,13 +11,14 @@ use entente_kernel::Outcome;
 use entente_openintent::messages::writer::MessageWriter;
 use tokio_util::sync::CancellationToken;
 
+use super::lookout::{BRIDGES, Lookout};
 use super::{TURN, every, note, tick, timely};
 
-/// Polling interval.
+/// Shortest time between two runs.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Number of polls between two clean-ups of old transfer records.
-const TIDYING: u64 = 240;
+/// Time between two clean-ups of old transfer records.
+const TIDYING: Duration = Duration::from_mins(1);
 
 /// Records removed per clean-up.
 const FORGOTTEN: i64 = 5_000;
@@ -41,10 +42,13 @@ impl Bridging {
     }
 
     /// Runs until the server stops.
-    pub async fn drive(self: Arc<Self>, stopping: CancellationToken) {
+    pub async fn drive(self: Arc<Self>, lookout: Arc<Lookout>, stopping: CancellationToken) {
         let mut ticks = every(INTERVAL);
-        let mut beat = 0_u64;
+        let mut tidied = Instant::now();
         while tick(&mut ticks, &stopping).await.is_some() {
+            if stopping.run_until_cancelled(lookout.found(BRIDGES)).await.is_none() {
+                return;
+            }
             loop {
                 match timely(TURN, self.step()).await {
                     Ok(0) => break,
@@ -56,11 +60,11 @@ impl Bridging {
                     }
                 }
             }
-            beat += 1;
-            if beat.is_multiple_of(TIDYING)
-                && let Err(failure) = envelope_bridges::forget(&self.ctx, FORGOTTEN).await
-            {
-                note("carried long ago", &failure);
+            if tidied.elapsed() >= TIDYING {
+                tidied = Instant::now();
+                if let Err(failure) = envelope_bridges::forget(&self.ctx, FORGOTTEN).await {
+                    note("carried long ago", &failure);
+                }
             }
         }
     }

@@ -21,11 +21,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::egress::{Answer, Egress, RequestFailure};
+use super::lookout::{DELIVERIES, Lookout};
 use super::standstill::Standstill;
-use super::{TURN, every, note, timely};
-
-/// Polling interval for due deliveries.
-const INTERVAL: Duration = Duration::from_millis(250);
+use super::{TURN, note, timely};
 
 /// Duration of an endpoint's lease before other endpoints get a turn.
 const SHIFT: Duration = Duration::from_secs(5);
@@ -91,15 +89,14 @@ impl WebhookSender {
     ///
     /// Each endpoint lease has its own task, so that one that waits for a database connection does not delay
     /// the others.
-    pub async fn drive(self: Arc<Self>, tasks: Tasks) {
+    pub async fn drive(self: Arc<Self>, lookout: Arc<Lookout>, tasks: Tasks) {
         let permits = Arc::new(Semaphore::new(self.concurrency));
-        let mut beat = every(INTERVAL);
         loop {
             tokio::select! {
                 () = self.draining.cancelled() => return,
                 () = self.ctx.webhooks.queued() => {}
                 () = self.freed.notified() => {}
-                _ = beat.tick() => {}
+                () = lookout.found(DELIVERIES) => {}
             }
             let free = permits.available_permits();
             if free == 0 {

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use entente_bridges::Ctx;
 use entente_domain::webhooks::retries::Failure;
@@ -17,10 +16,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 use super::egress::{Egress, RequestFailure};
-use super::{TURN, every, note, timely};
-
-/// Polling interval for due messages.
-const INTERVAL: Duration = Duration::from_millis(250);
+use super::lookout::{LETTERS, Lookout};
+use super::{TURN, note, timely};
 
 /// Concurrent messages to one peer.
 const PERMITS: i64 = 4;
@@ -53,12 +50,11 @@ impl FederationSender {
     }
 
     /// Sends until the server stops.
-    pub async fn drive(self: Arc<Self>, tasks: Tasks) {
-        let mut beat = every(INTERVAL);
+    pub async fn drive(self: Arc<Self>, lookout: Arc<Lookout>, tasks: Tasks) {
         loop {
             tokio::select! {
                 () = tasks.stopping().cancelled() => return,
-                _ = beat.tick() => {}
+                () = lookout.found(LETTERS) => {}
             }
             match self.take().await {
                 Ok(due) => {

@@ -2,6 +2,7 @@
 //! everything, and a periodic check for missed notifications.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use entente_arcp::jobs;
@@ -14,6 +15,7 @@ use entente_runtime::tasks::Tasks;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::lookout::{KEYS, Lookout};
 use super::{FEED_TURN, every, keep, note, tick, timely};
 
 /// Interval of the check for missed commits.
@@ -34,10 +36,12 @@ const MARKS: Duration = Duration::from_secs(20);
 const ALL_MARKS: Duration = Duration::from_mins(2);
 
 /// Starts the feed's readers.
-pub fn start(ctx: &Ctx, tasks: &Tasks) {
+pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
     keep(ctx, tasks, "feed fill", fill);
     keep(ctx, tasks, "feed tail", tail);
     keep(ctx, tasks, "feed look-around", poll);
+    let lookout = Arc::clone(lookout);
+    keep(ctx, tasks, "keys refresh", move |ctx, stopping| refresh(ctx, Arc::clone(&lookout), stopping));
 }
 
 /// Gives numbers to what was committed here, also while nobody reads everything (`kernel::log::order`); idle servers do
@@ -110,6 +114,12 @@ async fn poll(ctx: Ctx, stopping: CancellationToken) {
         if let Err(failure) = timely(FEED_TURN, jobs::poll_pending(&ctx.arcp)).await {
             note("jobs look-around", &failure);
         }
+    }
+}
+
+/// Forgets keys that other servers changed without notice.
+async fn refresh(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
+    while stopping.run_until_cancelled(lookout.found(KEYS)).await.is_some() {
         if let Err(failure) = timely(FEED_TURN, keys::refresh(&ctx)).await {
             note("keys refresh", &failure);
         }

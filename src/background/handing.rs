@@ -1,35 +1,49 @@
 //! Webhook fan-out: queues new events for their receivers soon after the commit, and works on replays
 //! (`kernel/src/webhooks/fanout.rs`, `kernel/src/webhooks/replays.rs`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use entente_bridges::Ctx;
 use entente_kernel::Outcome;
 use entente_kernel::webhooks::{fanout, replays};
 use entente_runtime::tasks::Tasks;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::lookout::{FAN_OUT, Lookout};
 use super::{TURN, keep, note, timely};
 
-/// Longest pause without a wake-up: other servers commit too.
+/// Longest pause without a wake-up while there are receivers: other servers commit too.
 const INTERVAL: Duration = Duration::from_millis(300);
 
 /// Pause between two steps, so that many small commits are handled together.
 const REST: Duration = Duration::from_millis(10);
 
 /// Starts the fan-out.
-pub fn start(ctx: &Ctx, tasks: &Tasks) {
-    keep(ctx, tasks, "webhook fan-out", drive);
+pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
+    let lookout = Arc::clone(lookout);
+    keep(ctx, tasks, "webhook fan-out", move |ctx, stopping| drive(ctx, Arc::clone(&lookout), stopping));
 }
 
-async fn drive(ctx: Ctx, stopping: CancellationToken) {
-    while stopping.run_until_cancelled(timeout(INTERVAL, ctx.feed.webhook_wakeup())).await.is_some() {
+async fn drive(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
+    while stopping.run_until_cancelled(woken(&ctx, &lookout)).await.is_some() {
         if let Err(failure) = all(&ctx).await {
             note("webhook fan-out", &failure);
         }
         let heard = ctx.webhooks.has_listeners().await;
         ctx.feed.set_webhook_wakeup(heard);
+    }
+}
+
+/// Resolves at the next commit, or once there are receivers and the interval is over.
+async fn woken(ctx: &Ctx, lookout: &Lookout) {
+    tokio::select! {
+        () = ctx.feed.webhook_wakeup() => {}
+        () = async {
+            sleep(INTERVAL).await;
+            lookout.found(FAN_OUT).await;
+        } => {}
     }
 }
 

@@ -9,6 +9,7 @@ pub mod egress;
 pub mod federate;
 mod feeding;
 pub mod handing;
+pub mod lookout;
 mod peers;
 pub mod provision;
 pub mod revoke;
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entente_bridges::Ctx;
-use entente_domain::ids::NodeId;
 use entente_kernel::{AppError, Outcome};
 use entente_runtime::deadlines::within;
 use entente_runtime::tasks::Tasks;
@@ -29,6 +29,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::deliver::WebhookSender;
 use self::federate::FederationSender;
+use self::lookout::Lookout;
+pub use self::peers::{PeerPort, PeerSetup};
 
 /// Interval of the database's health probe.
 const PULSE: Duration = Duration::from_millis(500);
@@ -37,29 +39,39 @@ const PULSE: Duration = Duration::from_millis(500);
 const PULSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Starts all background tasks; sweeps use their own pool.
-pub fn start(
+///
+/// # Errors
+/// The bus cannot be used as it is configured.
+pub async fn start(
     ctx: &Ctx,
     sweeping: &PgPool,
-    node: NodeId,
+    peers: PeerSetup,
     webhook_sender: &Arc<WebhookSender>,
     federation_sender: &Arc<FederationSender>,
+    lookout: &Arc<Lookout>,
     tasks: &Tasks,
-) {
-    feeding::start(ctx, tasks);
-    handing::start(&webhook_sender.ctx, tasks);
+) -> Outcome<()> {
+    lookout::start(ctx, lookout, tasks);
+    feeding::start(ctx, lookout, tasks);
+    handing::start(&webhook_sender.ctx, lookout, tasks);
     standstill::start(&webhook_sender.standstill, tasks);
-    let (webhook_sender, all) = (Arc::clone(webhook_sender), tasks.clone());
-    tasks.keep("webhook deliveries", move || Arc::clone(&webhook_sender).drive(all.clone()));
+    let (webhook_sender, look, all) = (Arc::clone(webhook_sender), Arc::clone(lookout), tasks.clone());
+    tasks.keep("webhook deliveries", move || {
+        Arc::clone(&webhook_sender).drive(Arc::clone(&look), all.clone())
+    });
     // Without federation there is nothing to send.
     if ctx.openintent.state.federation.is_some() {
-        let (federation_sender, all) = (Arc::clone(federation_sender), tasks.clone());
-        tasks.keep("federation", move || Arc::clone(&federation_sender).drive(all.clone()));
+        let (federation_sender, look, all) =
+            (Arc::clone(federation_sender), Arc::clone(lookout), tasks.clone());
+        tasks
+            .keep("federation", move || Arc::clone(&federation_sender).drive(Arc::clone(&look), all.clone()));
     }
-    let (task, all) = (ctx.clone(), tasks.clone());
-    tasks.keep("revocations", move || revoke::drive(task.clone(), all.clone()));
-    peers::start(ctx, node, tasks);
-    sweeps::turns::start(&ctx.with_pool(sweeping.clone()), tasks);
+    let (task, look, all) = (ctx.clone(), Arc::clone(lookout), tasks.clone());
+    tasks.keep("revocations", move || revoke::drive(task.clone(), Arc::clone(&look), all.clone()));
+    peers::start(ctx, peers, tasks).await?;
+    sweeps::turns::start(&ctx.with_pool(sweeping.clone()), lookout, tasks);
     keep(ctx, tasks, "probe_health", probe_health);
+    Ok(())
 }
 
 /// Keeps a task running that needs the context and the stop signal.

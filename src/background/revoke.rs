@@ -3,7 +3,6 @@
 //! delays only its own revocations until all permits are in use.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use entente_arcp::credentials;
 use entente_arcp::credentials::{Due, ProvisionerError};
@@ -14,23 +13,20 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
 
-use super::{TURN, every, note, timely};
-
-/// Polling interval for due revocations.
-const INTERVAL: Duration = Duration::from_millis(250);
+use super::lookout::{Lookout, REVOCATIONS};
+use super::{TURN, note, timely};
 
 /// Concurrent revocations.
 const PERMITS: usize = 32;
 
 /// Revokes due credentials until the server stops.
-pub async fn drive(ctx: Ctx, tasks: Tasks) {
+pub async fn drive(ctx: Ctx, lookout: Arc<Lookout>, tasks: Tasks) {
     let permits = Arc::new(Semaphore::new(PERMITS));
-    let mut beat = every(INTERVAL);
     loop {
         tokio::select! {
             () = tasks.stopping().cancelled() => return,
             () = ctx.arcp.state.provisioners.queued() => {}
-            _ = beat.tick() => {}
+            () = lookout.found(REVOCATIONS) => {}
         }
         let free = permits.available_permits();
         if free == 0 {

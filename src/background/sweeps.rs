@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use entente_aee::{envelope_logs, retention, timeouts};
 use entente_arcp::{jobs, sessions, workers};
-use entente_bridges::Ctx;
+use entente_bridges::{Ctx, due};
 use entente_kernel::audit::checkpoints;
 use entente_kernel::identity::{keys, people};
 use entente_kernel::messages::pending;
 use entente_kernel::webhooks::deliveries;
-use entente_kernel::{Outcome, access, cursors, idempotency};
+use entente_kernel::{AppError, Outcome, access, cursors, idempotency};
 use entente_moments as moments;
 use entente_openintent::agents::{departures, heartbeats};
 use entente_openintent::suspensions;
@@ -220,12 +220,10 @@ impl Sweep {
             | Self::Reports => 2,
             Self::Channels | Self::Access | Self::Heartbeats | Self::Memory => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
-            Self::KeyUses
-            | Self::Webhooks
-            | Self::Credentials
-            | Self::Sessions
-            | Self::ToolGrants
-            | Self::Invocations => 20,
+            Self::KeyUses | Self::ToolGrants => 20,
+            // Clean-ups of several statements each, which the idle server repeats for nothing.
+            Self::Credentials => 40,
+            Self::Webhooks | Self::Sessions | Self::Invocations => 60,
             Self::Idempotency
             | Self::Cursors
             | Self::JobKeys
@@ -237,6 +235,50 @@ impl Sweep {
             | Self::TriggerFirings
             | Self::Federation
             | Self::Vaults => 240,
+        }
+    }
+
+    /// Returns whether the look-around says when the sweep has work (`lookout.rs`).
+    pub(super) fn is_announced(self) -> bool {
+        match self {
+            Self::Messages
+            | Self::Tasks
+            | Self::Jobs
+            | Self::Channels
+            | Self::Evictions
+            | Self::Purges
+            | Self::Access
+            | Self::Leases
+            | Self::Silence
+            | Self::Drains
+            | Self::Pairs
+            | Self::Moments
+            | Self::Suspensions
+            | Self::Coordinators
+            | Self::Retries
+            | Self::Memory
+            | Self::TriggerEvents
+            | Self::Triggers
+            | Self::Reports
+            | Self::ToolGrants => true,
+            // They write what is in memory, or clean up so rarely that they ask for themselves.
+            Self::JobKeys
+            | Self::Workers
+            | Self::Checkpoints
+            | Self::Heartbeats
+            | Self::KeyUses
+            | Self::Idempotency
+            | Self::Cursors
+            | Self::Webhooks
+            | Self::Credentials
+            | Self::Sessions
+            | Self::EnvelopeLogs
+            | Self::Envelopes
+            | Self::Links
+            | Self::TriggerFirings
+            | Self::Federation
+            | Self::Invocations
+            | Self::Vaults => false,
         }
     }
 
@@ -328,13 +370,20 @@ impl Sweep {
 /// Runs all sweeps until nothing is due: for tests, which set the clock by hand.
 ///
 /// # Errors
-/// The database fails.
+/// The database fails; a sweep has work that the look-around does not announce.
 pub async fn run_all(ctx: &Ctx) -> Outcome<u64> {
     let mut total = 0;
     loop {
         let mut done = 0;
         for sweep in Sweep::ALL.iter().copied() {
-            done += sweep.run(ctx).await?;
+            let announced = !sweep.is_announced()
+                || due::look(ctx).await?.iter().any(|(word, due)| *due && word == sweep.name());
+            let count = sweep.run(ctx).await?;
+            if count > 0 && !announced {
+                let name = sweep.name();
+                return Err(AppError::Inconsistent(format!("the look-around announced no `{name}`")));
+            }
+            done += count;
         }
         total += done;
         if done == 0 {

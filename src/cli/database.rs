@@ -7,6 +7,7 @@ use entente_domain::clock::Clock as _;
 use entente_kernel::diagnosis::{Facts, facts};
 use entente_runtime::environment;
 use entente_store::binaries::Binaries;
+use entente_store::engine;
 use entente_store::migrate::{self, MIGRATIONS, SchemaError};
 use entente_store::pooling;
 use entente_store::pooling::{Pooling, Route};
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::run::{Database, database};
 use super::{Done, Failure};
 use crate::config::Config;
+use crate::config::bus::BusConfig;
 use crate::startup::StartError;
 use crate::startup::routes::{Routes, no_session, unfit};
 use crate::telemetry;
@@ -112,7 +114,7 @@ pub(super) async fn doctor() -> Done {
                 }
                 direct => {
                     if let Some(route) = way(&mut findings, options, direct.flatten()).await? {
-                        examine(&mut findings, &route, config.database_connections).await?;
+                        examine(&mut findings, &route, &config).await?;
                     }
                 }
             }
@@ -212,7 +214,8 @@ async fn way(
     Ok(Some(session))
 }
 
-async fn examine(findings: &mut Findings, route: &Route, connections: u32) -> Done {
+async fn examine(findings: &mut Findings, route: &Route, config: &Config) -> Done {
+    let connections = config.database_connections;
     let mut connection = route.options().connect().await?;
     // Guarantees that the examination changes nothing.
     connection.execute("SET default_transaction_read_only = on").await?;
@@ -261,5 +264,18 @@ async fn examine(findings: &mut Findings, route: &Route, connections: u32) -> Do
             "{n} migrations are missing; `entente serve` applies them at start, `entente migrate` now"
         ),
     })?;
+    // The locks of rows are tried on a row that the first migration makes.
+    if applied.is_empty() { Ok(()) } else { try_engine(findings, route, config).await }
+}
+
+/// Tries what the server relies on of the engine. It leaves nothing behind.
+async fn try_engine(findings: &mut Findings, route: &Route, config: &Config) -> Done {
+    let examined = engine::examine(route, config.bus == BusConfig::Postgres).await?;
+    for fault in &examined.missing {
+        findings.say(false, fault.fault())?;
+    }
+    if examined.missing.is_empty() {
+        findings.note("its engine does what the server relies on (docs/engine.md)")?;
+    }
     Ok(())
 }

@@ -3,12 +3,15 @@
 use std::time::{Duration, Instant};
 
 use entente_kernel::{AppError, Outcome};
+use entente_store::engine;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::StartError;
+use super::routes::Routes;
+use crate::config::bus::BusConfig;
 
 /// Time to wait for the database at the start: in a container composition both start together.
 pub(super) const DATABASE_WAIT: Duration = Duration::from_mins(1);
@@ -48,6 +51,19 @@ pub(crate) async fn patiently<T>(mut step: impl AsyncFnMut() -> Outcome<T>) -> O
             done => return done,
         }
     }
+}
+
+/// Checks that the engine does what a server on this bus relies on; without background tasks, as in most tests, nothing is
+/// checked.
+///
+/// # Errors
+/// It ignores something; the database cannot be reached.
+pub(super) async fn examine_engine(routes: &Routes, bus: Option<&BusConfig>) -> Result<(), StartError> {
+    let Some(bus) = bus else { return Ok(()) };
+    let examined = engine::examine(&routes.session, *bus == BusConfig::Postgres).await;
+    let examined =
+        examined.map_err(|e| StartError::Database(entente_store::named(routes.session.options()), e))?;
+    if examined.missing.is_empty() { Ok(()) } else { Err(StartError::Engine(examined.missing)) }
 }
 
 /// Whether the error is that of a database that is not there yet.

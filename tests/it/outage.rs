@@ -1,5 +1,6 @@
 //! Outages of PostgreSQL and restarts of servers: clear errors meanwhile, and automatic recovery afterwards.
 
+mod engine;
 mod frozen;
 mod locked;
 mod moving;

@@ -2,6 +2,7 @@
 //! servers, and counts them. The tests of each resource prove that a due change is in effect before any sweep runs.
 
 mod abreast;
+mod idle;
 mod rest;
 mod traces;
 

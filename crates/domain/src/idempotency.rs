@@ -5,6 +5,7 @@
 //! (`crates/kernel/src/idempotency.rs`).
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use crate::canonical::{Digest, hex, sha256};
@@ -12,7 +13,7 @@ use crate::limits::IDEMPOTENCY_KEY_BYTES;
 use crate::refusal::{Code, Refusal};
 
 /// A client's claim that a request equals any other with this key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idempotency {
     /// The client's key, unique per principal.
     pub key: String,

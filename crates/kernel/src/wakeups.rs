@@ -1,6 +1,8 @@
 //! Wake-ups for tasks that wait for a change of one of the things in [`WakeKey`]. A wake-up carries no data: the
 //! change is committed, and the woken task reads it from the database, so spurious and repeated wake-ups do no harm.
-//! This module knows no SQL.
+//! This module knows no SQL. [`interest`] says which of them other servers want.
+
+pub mod interest;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -13,6 +15,8 @@ use entente_domain::arcp::versions::AgentRef;
 use entente_domain::ids::{IntentId, JobId, MomentId, SessionId, WorkerId};
 use entente_runtime::keyed::{Held, Keyed};
 use tokio::sync::Notify;
+
+use self::interest::{Interest, Shards};
 
 /// A wake-up key: the thing that changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -93,6 +97,8 @@ pub struct Wakeups {
     queues: Keyed<String, Notify>,
     /// The last known position of each key with listeners.
     seen: Mutex<HashMap<WakeKey, i64>>,
+    /// Which wake-ups the servers want from each other.
+    interest: Interest,
 }
 
 impl Wakeups {
@@ -145,7 +151,21 @@ impl Wakeups {
     /// the next one, as long as somebody holds the queue; whoever holds it anew looks for jobs before waiting.
     #[must_use]
     pub fn queue(&self, agent: &str) -> Held<String, Notify> {
+        self.interest.add(Shards::of(&WakeKey::Work(agent.to_owned())));
         self.queues.hold(agent.to_owned())
+    }
+
+    /// Returns which wake-ups the servers want from each other.
+    #[must_use]
+    pub fn interest(&self) -> &Interest {
+        &self.interest
+    }
+
+    /// Returns the shards of all keys that somebody waits for here.
+    #[must_use]
+    pub fn shards(&self) -> Shards {
+        let listened = self.listened().into_iter().chain(self.awaited().into_iter().map(WakeKey::Work));
+        listened.fold(Shards::NONE, |all, key| all.and(Shards::of(&key)))
     }
 }
 
@@ -163,6 +183,7 @@ impl Listener {
         if !self.hears.insert(what.clone()) {
             return;
         }
+        self.wakeups.interest.add(Shards::of(&what));
         let mut listeners = self.wakeups.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.entry(what).or_default().push(Arc::downgrade(&self.ear));
     }

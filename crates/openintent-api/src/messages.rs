@@ -130,7 +130,16 @@ async fn deliver(
     let principal = asker.caller.principal().to_owned();
     Ok(api
         .message_writer
-        .send(Command { channel_id, intent_id, draft, principal, once, objection, trace: asker.caller.trace })
+        .send(Command {
+            channel_id,
+            intent_id,
+            draft,
+            principal,
+            once,
+            objection,
+            trace: asker.caller.trace,
+            handover: None,
+        })
         .await?)
 }
 

@@ -34,6 +34,13 @@ pub struct SweepLabels {
     pub sweep: &'static str,
 }
 
+/// Labels of a command that was handed to another server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ForwardLabels {
+    /// `written` there; written here because it was `refused`, `late`, or the other was `busy` or `away`.
+    pub outcome: &'static str,
+}
+
 /// Labels of a background task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct TaskLabels {
@@ -115,6 +122,8 @@ pub struct Metrics {
     pub task_failures: Family<TaskLabels, Counter>,
     /// Presented keys by outcome.
     pub auth: Family<AuthLabels, Counter>,
+    /// Commands handed to the servers that own their intents.
+    pub forwards: Family<ForwardLabels, Counter>,
     /// 1 while the database answers.
     pub database_up: Gauge,
     /// Deliveries to webhook receivers.
@@ -166,6 +175,7 @@ impl Metrics {
             sweep_failures: Family::default(),
             task_failures: Family::default(),
             auth: Family::default(),
+            forwards: Family::default(),
             database_up: Gauge::default(),
             webhooks: Family::default(),
             webhook_leases: Gauge::default(),
@@ -209,6 +219,7 @@ impl Metrics {
             metrics.task_failures.clone(),
         );
         registry.register("keys_judged", "Presented keys by outcome", metrics.auth.clone());
+        registry.register("forwards", "Commands handed to other servers", metrics.forwards.clone());
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
         metrics.register_webhooks(&mut registry);
         registry.register("credentials", "Credentials by outcome", metrics.credentials.clone());

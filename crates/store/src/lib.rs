@@ -1,8 +1,9 @@
-//! PostgreSQL access: connections, poolers, schema migrations, a private server, and the group commit. The SQL of
+//! PostgreSQL access: connections, poolers, what the engine must do, schema migrations, a private server, and the group commit. The SQL of
 //! the resources is in the kernel and in the crates of the protocols, next to the operations.
 
 pub mod binaries;
 pub mod commit;
+pub mod engine;
 pub mod limits;
 pub mod migrate;
 pub mod pooling;

@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Sweep;
+use crate::background::lookout::Lookout;
 use crate::background::{every, note, tick};
 
 /// Concurrent sweeps; those that read whole logs run in addition.
@@ -28,20 +29,31 @@ pub const CONNECTIONS: u32 = 6;
 const IN_A_ROW: usize = 1_000;
 
 /// Starts all sweeps; `ctx` must have a pool for their exclusive use.
-pub fn start(ctx: &Ctx, tasks: &Tasks) {
+pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     for sweep in Sweep::ALL.iter().copied() {
-        let (ctx, stopping) = (ctx.clone(), tasks.stopping().clone());
+        let (ctx, lookout, stopping) = (ctx.clone(), Arc::clone(lookout), tasks.stopping().clone());
         // A sweep of whole logs takes long and does not wait for a permit.
         let turns = if sweep.is_long() { Arc::new(Semaphore::new(1)) } else { Arc::clone(&turns) };
-        tasks.keep_always("sweeps", move || drive(ctx.clone(), sweep, Arc::clone(&turns), stopping.clone()));
+        tasks.keep_always("sweeps", move || {
+            drive(ctx.clone(), sweep, Arc::clone(&lookout), Arc::clone(&turns), stopping.clone())
+        });
     }
 }
 
-/// Runs one sweep until the server stops.
-async fn drive(ctx: Ctx, sweep: Sweep, turns: Arc<Semaphore>, stopping: CancellationToken) {
+/// Runs one sweep until the server stops: when its period is over, and when the look-around has found work for it.
+async fn drive(
+    ctx: Ctx,
+    sweep: Sweep,
+    lookout: Arc<Lookout>,
+    turns: Arc<Semaphore>,
+    stopping: CancellationToken,
+) {
     let mut ticks = every(sweep.period());
     while tick(&mut ticks, &stopping).await.is_some() {
+        if sweep.is_announced() && stopping.run_until_cancelled(lookout.found(sweep.name())).await.is_none() {
+            return;
+        }
         if sweep.is_long() {
             // An interrupted run has no effect, and the next sweep does its work.
             let _given_up =

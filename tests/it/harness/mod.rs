@@ -6,6 +6,7 @@ mod cluster;
 pub mod conformity;
 pub mod desk;
 mod hooks;
+mod nats;
 mod pgbouncer;
 pub mod process;
 mod proxy;
@@ -37,6 +38,7 @@ use sqlx::postgres::PgConnectOptions;
 pub use client::{Client, Reply, http};
 pub use cluster::{Cluster, watch};
 pub use hooks::subscribe;
+pub use nats::{Nats, TestBus};
 pub use pgbouncer::PgBouncer;
 pub use proxy::Proxy;
 pub use receiver::{Act, Got, Receiver};
@@ -137,8 +139,13 @@ impl World {
 
     /// Starts two servers on one database, each with background tasks.
     pub async fn two() -> (Self, Self) {
-        let one = Self::with(Setup::live()).await;
-        let other = Self::on(Setup::live(), one.database.clone()).await;
+        Self::two_on(&TestBus::Postgres).await
+    }
+
+    /// Like [`Self::two`], with the servers on this bus.
+    pub async fn two_on(bus: &TestBus) -> (Self, Self) {
+        let one = Self::with(bus.setup()).await;
+        let other = Self::on(bus.setup(), one.database.clone()).await;
         (one, other)
     }
 

@@ -20,6 +20,8 @@ struct State {
     made: AtomicU64,
     /// Connections up to this number are stalled.
     stalled: AtomicU64,
+    /// Statements that clients have sent.
+    statements: AtomicU64,
     /// Milliseconds by which PostgreSQL's responses are delayed.
     slow: AtomicU64,
 }
@@ -73,9 +75,50 @@ impl Proxy {
         self.state.stalled.store(0, Ordering::SeqCst);
     }
 
+    /// Returns the number of statements so far.
+    pub fn statements(&self) -> u64 {
+        self.state.statements.load(Ordering::SeqCst)
+    }
+
     /// Delays responses by this duration.
     pub fn slow(&self, by: Duration) {
         self.state.slow.store(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+/// Finds the messages that execute a statement in what a client sends.
+struct Statements {
+    /// Bytes of the current message that are still to come.
+    rest: usize,
+    /// The beginning of the next message, until its length is known.
+    head: Vec<u8>,
+    /// Whether the first message, which has no type, has passed.
+    began: bool,
+}
+
+impl Statements {
+    fn count(&mut self, mut bytes: &[u8]) -> u64 {
+        let mut found = 0;
+        while !bytes.is_empty() {
+            if self.rest > 0 {
+                let taken = self.rest.min(bytes.len());
+                self.rest -= taken;
+                bytes = &bytes[taken..];
+                continue;
+            }
+            self.head.push(bytes[0]);
+            bytes = &bytes[1..];
+            let kind = usize::from(self.began);
+            if self.head.len() == kind + 4 {
+                let length = u32::from_be_bytes(self.head[kind..].try_into().unwrap());
+                self.rest = usize::try_from(length).unwrap() - 4;
+                // A simple query, or the execution of a prepared statement.
+                found += u64::from(self.began && matches!(self.head[0], b'Q' | b'E'));
+                self.began = true;
+                self.head.clear();
+            }
+        }
+        found
     }
 }
 
@@ -103,8 +146,12 @@ async fn forward(
     answers: bool,
 ) {
     let mut bytes = vec![0; 16 * 1024];
+    let mut statements = Statements { rest: 0, head: Vec::new(), began: false };
     loop {
         let Ok(read @ 1..) = from.read(&mut bytes).await else { return };
+        if !answers {
+            state.statements.fetch_add(statements.count(&bytes[..read]), Ordering::SeqCst);
+        }
         let slow = state.slow.load(Ordering::SeqCst);
         if answers && slow > 0 {
             tokio::time::sleep(Duration::from_millis(slow)).await;

@@ -1,5 +1,9 @@
 //! Several servers on one PostgreSQL (`docs/adr/0002-one-order-per-intent.md`): a change on one is visible on all at
-//! once, in one order.
+//! once, in one order. Each test runs on both buses.
+
+mod affinity;
+mod bus;
+mod interest;
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +11,41 @@ use entente_domain::ids::MessageId;
 use futures_util::future::join_all;
 
 use crate::harness::process::{KEY, Launch, Place};
-use crate::harness::{Cluster, Setup, Sse, Value, World, json, send_number, talk};
+use crate::harness::{Cluster, Sse, TestBus, Value, World, json, send_number, talk};
+
+/// Declares each of these tests once per bus.
+macro_rules! on_both_buses {
+    ($($name:ident),+ $(,)?) => {
+        mod on_postgres {
+            use crate::harness::TestBus;
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $name() {
+                    super::$name(TestBus::Postgres).await;
+                }
+            )+
+        }
+        mod on_nats {
+            use crate::harness::TestBus;
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $name() {
+                    super::$name(TestBus::nats()).await;
+                }
+            )+
+        }
+    };
+}
+
+on_both_buses!(
+    what_is_sent_on_one_server_is_heard_on_the_other_at_once,
+    who_waits_on_one_server_is_woken_by_another,
+    a_lost_wake_up_costs_a_moment_and_no_message,
+    what_is_taken_away_on_one_server_is_gone_on_the_other,
+    two_servers_that_write_to_one_intent_make_one_line,
+    a_stream_goes_on_at_another_server,
+    when_a_server_is_killed_the_other_goes_on,
+);
 
 async fn end(a: World, b: World) {
     b.server.stop().await;
@@ -26,9 +64,8 @@ fn quantiles(times: &mut [Duration]) -> (Duration, Duration) {
 /// Upper bound for a notification to reach the other server.
 const SOON: Duration = Duration::from_secs(1);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_on_one_server_is_heard_on_the_other_at_once() {
-    let (a, b) = World::two().await;
+async fn what_is_sent_on_one_server_is_heard_on_the_other_at_once(bus: TestBus) {
+    let (a, b) = World::two_on(&bus).await;
     let ada = a.agent("agent.ada").await;
     let (intent, channel) = talk(&ada, json!({})).await;
     let bob = b.any();
@@ -61,9 +98,8 @@ async fn what_is_sent_on_one_server_is_heard_on_the_other_at_once() {
     end(a, b).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn who_waits_on_one_server_is_woken_by_another() {
-    let (a, b) = World::two().await;
+async fn who_waits_on_one_server_is_woken_by_another(bus: TestBus) {
+    let (a, b) = World::two_on(&bus).await;
     let ada = a.agent("agent.ada").await;
     let (_, channel) = talk(&ada, json!({})).await;
     let waiting: Vec<_> = (0..10)
@@ -93,11 +129,10 @@ async fn who_waits_on_one_server_is_woken_by_another() {
     end(a, b).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lost_wake_up_costs_a_moment_and_no_message() {
+async fn a_lost_wake_up_costs_a_moment_and_no_message(bus: TestBus) {
     // A server without background tasks sends no notifications.
     let mute = World::start().await;
-    let b = World::on(Setup::live(), mute.database.clone()).await;
+    let b = World::on(bus.setup(), mute.database.clone()).await;
     let ada = mute.agent("agent.ada").await;
     let (intent, channel) = talk(&ada, json!({})).await;
     let mut of_intent = Sse::open(&b.any(), &format!("/subscribe/intents/{intent}")).await;
@@ -119,9 +154,8 @@ async fn a_lost_wake_up_costs_a_moment_and_no_message() {
     mute.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_taken_away_on_one_server_is_gone_on_the_other() {
-    let (a, b) = World::two().await;
+async fn what_is_taken_away_on_one_server_is_gone_on_the_other(bus: TestBus) {
+    let (a, b) = World::two_on(&bus).await;
     let (ada, admin) = (a.agent("agent.ada").await, a.admin().await);
     let (intent, channel) = talk(&ada, json!({})).await;
     // A key is revoked.
@@ -167,9 +201,8 @@ async fn what_is_taken_away_on_one_server_is_gone_on_the_other() {
     end(a, b).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn two_servers_that_write_to_one_intent_make_one_line() {
-    let (a, b) = World::two().await;
+async fn two_servers_that_write_to_one_intent_make_one_line(bus: TestBus) {
+    let (a, b) = World::two_on(&bus).await;
     let any = a.any();
     let (intent, channel) = talk(&any, json!({ "options": { "audit": true } })).await;
     let mut streams = vec![];
@@ -219,9 +252,8 @@ async fn two_servers_that_write_to_one_intent_make_one_line() {
     end(a, b).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stream_goes_on_at_another_server() {
-    let (a, b) = World::two().await;
+async fn a_stream_goes_on_at_another_server(bus: TestBus) {
+    let (a, b) = World::two_on(&bus).await;
     let any = a.any();
     let (intent, channel) = talk(&any, json!({})).await;
     for path in [
@@ -249,13 +281,12 @@ async fn a_stream_goes_on_at_another_server() {
     end(a, b).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn when_a_server_is_killed_the_other_goes_on() {
+async fn when_a_server_is_killed_the_other_goes_on(bus: TestBus) {
     let database = Cluster::get().fresh_database().await;
     let url = Cluster::get().url(&database);
     let places = [Place::new("node"), Place::new("node")];
-    let (mut a, _) = Launch::shared(&places[0], &url).start().await;
-    let (b, _) = Launch::shared(&places[1], &url).start().await;
+    let (mut a, _) = Launch::shared(&places[0], &url).with("ENTENTE_BUS", &bus.setting()).start().await;
+    let (b, _) = Launch::shared(&places[1], &url).with("ENTENTE_BUS", &bus.setting()).start().await;
     let (intent, channel) = talk(&b.client(KEY), json!({ "options": { "max_messages": 100_000 } })).await;
     let mut stream = Sse::open(&b.client(KEY), &format!("/subscribe/intents/{intent}")).await;
     let killed = a.client(KEY);

@@ -221,7 +221,16 @@ async fn deliver(
     let intent_id = home(ctx, channel_id).await?;
     let objection = proofs::objection(ctx, channel_id, &draft).await?;
     let principal = caller.principal().to_owned();
-    let command = Command { channel_id, intent_id, draft, principal, once, objection, trace: caller.trace };
+    let command = Command {
+        channel_id,
+        intent_id,
+        draft,
+        principal,
+        once,
+        objection,
+        trace: caller.trace,
+        handover: None,
+    };
     Ok(call.api.openintent.message_writer.send(command).await?)
 }
 

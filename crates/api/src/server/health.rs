@@ -35,6 +35,9 @@ struct Health {
     /// The writers that fail: `messages`, `jobs` or `envelopes`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<&'static str>,
+    /// What is away without a loss: `bus` if other servers' changes are found by polling instead of wake-ups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    degraded: Vec<&'static str>,
     /// The server's version.
     #[schema(example = "0.1.0")]
     version: &'static str,
@@ -42,7 +45,7 @@ struct Health {
 
 impl Health {
     fn of(status: &'static str) -> Self {
-        Self { status, failed: Vec::new(), version: env!("CARGO_PKG_VERSION") }
+        Self { status, failed: Vec::new(), degraded: Vec::new(), version: env!("CARGO_PKG_VERSION") }
     }
 }
 
@@ -127,7 +130,8 @@ async fn ready(api: web::Data<ApiState>) -> Reply {
     if !reads {
         json(StatusCode::SERVICE_UNAVAILABLE, &Health { failed, ..Health::of("database_unreachable") })
     } else if failed.is_empty() {
-        json(StatusCode::OK, &Health::of("ok"))
+        let degraded = if api.ctx.feed.is_bus_away() { vec!["bus"] } else { Vec::new() };
+        json(StatusCode::OK, &Health { degraded, ..Health::of("ok") })
     } else {
         json(StatusCode::SERVICE_UNAVAILABLE, &Health { failed, ..Health::of("not_writing") })
     }

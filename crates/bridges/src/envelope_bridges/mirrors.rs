@@ -154,6 +154,7 @@ async fn post(
         once: Some(once),
         objection: None,
         trace: None,
+        handover: None,
     };
     match run.message_writer.send(command).await {
         Ok(message) => Ok(message.id.to_string()),

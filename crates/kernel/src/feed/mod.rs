@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 
 use crate::log::writer::IntentLog;
 use crate::log::{GlobalPosition, Record};
+use crate::wakeups::interest::Shards;
 use crate::wakeups::{WakeKey, Wakeups};
 pub use frame::{Family, Frame, Opening, ResumeToken, Wire};
 pub use topic::{Follower, FollowerRead, Topic};
@@ -47,8 +48,10 @@ pub struct Feed {
     webhook_wakeup_enabled: AtomicBool,
     /// Whether something was committed here that the order over everything may not have a number of yet.
     unordered: AtomicBool,
-    /// Whether other servers share the database and need wake-ups.
+    /// Whether other servers share the database.
     has_peers: AtomicBool,
+    /// Whether wake-ups of other servers do not arrive at the moment.
+    bus_away: AtomicBool,
     touched: Mutex<HashSet<WakeKey>>,
     touch: Notify,
     /// Wake-ups by [`WakeKey`].
@@ -76,6 +79,7 @@ impl Feed {
             webhook_wakeup_enabled: AtomicBool::new(false),
             unordered: AtomicBool::new(false),
             has_peers: AtomicBool::new(false),
+            bus_away: AtomicBool::new(false),
             touched: Mutex::default(),
             touch: Notify::new(),
             wakeups: Arc::default(),
@@ -96,6 +100,7 @@ impl Feed {
         let topic = topics.get(&intent).and_then(Weak::upgrade).unwrap_or_else(|| {
             let topic = Arc::new(Topic::new());
             topics.insert(intent, Arc::downgrade(&topic));
+            self.wakeups.interest().add(Shards::of(&WakeKey::Intent(intent)));
             topic
         });
         Topic::follow(&topic, position)
@@ -103,6 +108,7 @@ impl Feed {
 
     /// Follows all intents from a position.
     pub(crate) fn follow_global(&self, place: GlobalPosition) -> Follower<GlobalPosition> {
+        self.wakeups.interest().add(Shards::ALL);
         let follower = Topic::follow(&self.global, place);
         self.activity.notify_one();
         follower
@@ -166,7 +172,7 @@ impl Feed {
 
     fn tell_peers(&self, what: WakeKey) {
         self.unordered.store(true, Ordering::Relaxed);
-        if self.has_peers.load(Ordering::Relaxed) {
+        if self.wakeups.interest().is_wanted(&what) {
             self.touched.lock().unwrap_or_else(PoisonError::into_inner).insert(what);
             self.touch.notify_one();
         }
@@ -248,9 +254,30 @@ impl Feed {
         self.unordered.swap(false, Ordering::Relaxed)
     }
 
+    /// Counts anew which wake-ups this server wants from the others: all of them while all intents are followed.
+    pub fn recount_interest(&self) {
+        self.wakeups.interest().recount(|| {
+            if self.globally_followed() {
+                return Shards::ALL;
+            }
+            let followed = self.followed().into_iter().map(|intent| Shards::of(&WakeKey::Intent(intent)));
+            followed.fold(self.wakeups.shards(), Shards::and)
+        });
+    }
+
     /// Sets whether other servers share the database.
     pub fn set_peers(&self, present: bool) {
         self.has_peers.store(present, Ordering::Relaxed);
+    }
+
+    /// Sets whether wake-ups of other servers do not arrive at the moment.
+    pub fn set_bus_away(&self, away: bool) {
+        self.bus_away.store(away, Ordering::Relaxed);
+    }
+
+    /// Returns whether wake-ups of other servers do not arrive at the moment; then their changes are found by polling.
+    pub fn is_bus_away(&self) -> bool {
+        self.bus_away.load(Ordering::Relaxed)
     }
 
     /// Takes the keys touched since other servers were last notified.

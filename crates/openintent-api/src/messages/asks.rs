@@ -139,6 +139,7 @@ async fn ask(
         once,
         objection,
         trace: asker.caller.trace,
+        handover: None,
     };
     let (ctx, over) = (&api.ctx, presence.over());
     let answer = asks::ask(ctx, &api.message_writer, &asker.caller, command, want, seconds, over).await?;

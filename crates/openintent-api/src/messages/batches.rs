@@ -120,6 +120,7 @@ async fn send_batch(
                     once,
                     objection: objections.next().flatten(),
                     trace: asker.caller.trace,
+                    handover: None,
                 });
                 outcomes.push(None);
             }

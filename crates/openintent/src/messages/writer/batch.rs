@@ -6,7 +6,7 @@ use std::sync::Arc;
 use entente_domain::access::Level;
 use entente_domain::canonical::{self, Digest};
 use entente_domain::clock::Timestamp;
-use entente_domain::ids::{ChannelId, EventId, IntentId, MessageId};
+use entente_domain::ids::{Chance, ChannelId, EventId, IntentId, MessageId};
 use entente_domain::log::events::{Draft as EventDraft, Event, Tail, check_trace_id, seal};
 use entente_domain::openintent::channels::Channel;
 use entente_domain::openintent::messages::{Case, Draft, Message, MessageStatus, Ruling, judge};
@@ -42,6 +42,8 @@ pub(crate) struct Batch<'a> {
     originals: HashMap<(ChannelId, MessageId), Message>,
     /// Stored responses to the batch's idempotency keys.
     done: HashMap<(String, String), StoredResponse>,
+    /// Messages that another server has written already, by their tokens.
+    written: HashMap<u64, Arc<Message>>,
     /// Messages of this batch by idempotency key, because it may contain the same command twice.
     doing: HashMap<(String, String), (Digest, Arc<Message>)>,
     expected: HashMap<IntentId, i64>,
@@ -71,6 +73,7 @@ impl<'a> Batch<'a> {
                 .into_iter()
                 .map(|kept| ((kept.principal_id.clone(), kept.key.clone()), kept))
                 .collect(),
+            written: HashMap::new(),
             doing: HashMap::new(),
             expected: HashMap::new(),
             messages: Vec::new(),
@@ -80,8 +83,17 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Adds the messages among handed-over commands that are written already.
+    pub fn knowing(self, written: HashMap<u64, Message>) -> Self {
+        let written = written.into_iter().map(|(token, message)| (token, Arc::new(message))).collect();
+        Self { written, ..self }
+    }
+
     /// Decides one command; if it is allowed, adds it to the rows to write.
     pub fn take(&mut self, command: &Command, now: Timestamp) -> Judged {
+        if let Some(written) = command.handover.and_then(|handover| self.written.get(&handover.token)) {
+            return Judged::Done(Arc::clone(written));
+        }
         let judged = match self.replay(command) {
             Ok(None) => self.send(command, now).map(Judged::Sent),
             Ok(Some(replayed)) => Ok(replayed),
@@ -114,8 +126,12 @@ impl<'a> Batch<'a> {
         let intent_state = self.cache.get_mut(intent).ok_or_else(lost)?;
         self.expected.entry(intent).or_insert(intent_state.tail.seq);
         let channel = intent_state.channels.get_mut(&command.channel_id).ok_or_else(lost)?;
+        let chance: &dyn Chance = match &command.handover {
+            Some(handover) => handover,
+            None => &*self.ctx.chance,
+        };
         let message =
-            Arc::new(compose(self.ctx, &mut intent_state.tail, channel, command.draft.clone(), ruling, now)?);
+            Arc::new(compose(chance, &mut intent_state.tail, channel, command.draft.clone(), ruling, now)?);
         if let Some(mut draft) = audit {
             draft.payload.insert("message_id".to_owned(), Value::from(message.id.to_string()));
             let id = EventId::mint(now, &*self.ctx.chance);
@@ -191,7 +207,7 @@ impl<'a> Batch<'a> {
 
 /// Builds an allowed message: assigns its number in the channel, its position in the log, and its id.
 fn compose(
-    ctx: &Ctx,
+    chance: &dyn Chance,
     tail: &mut Tail,
     channel: &mut Channel,
     draft: Draft,
@@ -206,7 +222,7 @@ fn compose(
         Refusal::new(Code::Unprocessable, message)
     })?;
     Ok(Message {
-        id: MessageId::mint(at, number, &*ctx.chance),
+        id: MessageId::mint(at, number, chance),
         number,
         seq,
         channel_id: channel.id,
@@ -236,7 +252,7 @@ pub(crate) fn say(
     let now = log.now();
     let audit =
         channel.options.audit.then(|| audited(ctx, channel, &draft, &ruling, log.trace)).transpose()?;
-    let message = compose(ctx, &mut log.tail, channel, draft, ruling, now)?;
+    let message = compose(&*ctx.chance, &mut log.tail, channel, draft, ruling, now)?;
     if let Some(mut logged) = audit {
         logged.payload.insert("message_id".to_owned(), Value::from(message.id.to_string()));
         log.record(ctx, logged);

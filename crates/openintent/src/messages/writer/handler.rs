@@ -19,7 +19,7 @@ use sqlx::PgConnection;
 
 use super::batch::{Batch, Judged};
 use super::cache::IntentCache;
-use super::{Answer, Command, lost};
+use super::{Answer, Command, forwarding, lost};
 use crate::Ctx;
 
 /// Freshness of the facts that decide an attempt.
@@ -276,7 +276,9 @@ async fn settle(
         .collect();
     let originals =
         if answered.is_empty() { Vec::new() } else { messages::load_all(conn, &answered, now).await? };
-    let mut batch = Batch::new(ctx, cache, &context, originals, done);
+    // After the facts are known: what is written later makes the guarded statement fail.
+    let written = forwarding::written(conn, commands, now).await?;
+    let mut batch = Batch::new(ctx, cache, &context, originals, done).knowing(written);
     let judged = commands.iter().map(|command| (command.intent_id, batch.take(command, now))).collect();
     let intents = batch.intents();
     let passed = if intents.is_empty() { HashSet::new() } else { batch.writing().write(conn, now).await? };

@@ -9,6 +9,7 @@
 
 mod batch;
 mod cache;
+pub mod forwarding;
 mod handler;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use sqlx::PgConnection;
 
 use crate::Ctx;
 pub(crate) use crate::messages::writer::batch::say;
+use crate::messages::writer::forwarding::{ChannelEnds, Forwarder, Handover};
 use crate::messages::writer::handler::MessageHandler;
 
 /// A message to be sent.
@@ -52,6 +54,8 @@ pub struct Command {
     pub objection: Option<Refusal>,
     /// The trace of the request, for the log of an audited channel (RFC-0020).
     pub trace: Option<Trace>,
+    /// Identity of a message that another server may write as well.
+    pub handover: Option<Handover>,
 }
 
 type Answer = Outcome<Arc<Message>>;
@@ -61,13 +65,30 @@ fn lost() -> AppError {
 }
 
 /// The group commit for messages.
-pub struct MessageWriter(GroupCommit<MessageHandler>);
+pub struct MessageWriter {
+    commit: GroupCommit<MessageHandler>,
+    ctx: Ctx,
+    ends: ChannelEnds,
+    /// Hands messages to the servers that own their intents.
+    forwarder: Option<Arc<dyn Forwarder>>,
+}
 
 impl MessageWriter {
     /// Starts the writers with this context.
     #[must_use]
     pub fn start(ctx: &Ctx, node: NodeId, writers: usize, tasks: &Tasks) -> Self {
-        Self(GroupCommit::start(MessageHandler::new(ctx, node), writers, tasks, &ctx.metrics))
+        Self {
+            commit: GroupCommit::start(MessageHandler::new(ctx, node), writers, tasks, &ctx.metrics),
+            ctx: ctx.clone(),
+            ends: ChannelEnds::new(&ctx.metrics),
+            forwarder: None,
+        }
+    }
+
+    /// Hands messages on intents that other servers own to these servers.
+    #[must_use]
+    pub fn with_forwarder(self, forwarder: Arc<dyn Forwarder>) -> Self {
+        Self { forwarder: Some(forwarder), ..self }
     }
 
     /// Has every writer commit a probe write within `limit`.
@@ -75,7 +96,7 @@ impl MessageWriter {
     /// # Errors
     /// Returns a description of the failure.
     pub async fn probe(&self, limit: Duration) -> Result<(), String> {
-        self.0.probe(limit).await
+        self.commit.probe(limit).await
     }
 
     /// Sends a message; resolves after it is committed.
@@ -88,8 +109,36 @@ impl MessageWriter {
     }
 
     /// Sends messages on one intent in order; returns an answer for each.
-    pub async fn send_all(&self, intent: IntentId, commands: Vec<Command>) -> Vec<Answer> {
-        let answers = self.0.submit(lock_key(intent).unsigned_abs(), commands).await;
+    ///
+    /// If another server owns the intent, it writes them; those that it does not write in time are written here.
+    pub async fn send_all(&self, intent: IntentId, mut commands: Vec<Command>) -> Vec<Answer> {
+        let elsewhere = self.forwarder.as_ref().filter(|forwarder| forwarder.is_elsewhere(intent));
+        let Some(forwarder) = elsewhere.filter(|_| commands.iter().all(|one| one.objection.is_none())) else {
+            return self.send_here(intent, commands).await;
+        };
+        if self.ends.identify(&self.ctx, &mut commands).await.is_err() {
+            return self.send_here(intent, commands).await;
+        }
+        let written = forwarder.forward(intent, &commands).await;
+        written.iter().flatten().for_each(|message| self.ends.saw(message));
+        // In their order: none of those that follow is written before one that was left here.
+        let left: Vec<Command> = commands
+            .into_iter()
+            .zip(&written)
+            .filter_map(|(one, done)| done.is_none().then_some(one))
+            .collect();
+        let mut here =
+            if left.is_empty() { Vec::new() } else { self.send_here(intent, left).await }.into_iter();
+        let answer = |done: Option<Arc<Message>>| match done {
+            Some(message) => Ok(message),
+            None => here.next().unwrap_or_else(|| Err(lost())),
+        };
+        written.into_iter().map(answer).collect()
+    }
+
+    /// Like [`Self::send_all`], without asking who owns the intent.
+    pub async fn send_here(&self, intent: IntentId, commands: Vec<Command>) -> Vec<Answer> {
+        let answers = self.commit.submit(lock_key(intent).unsigned_abs(), commands).await;
         answers.into_iter().map(|answer| answer?).collect()
     }
 
@@ -123,6 +172,7 @@ impl MessageWriter {
                     once,
                     objection: None,
                     trace: caller.trace,
+                    handover: None,
                 })
                 .await
             }
