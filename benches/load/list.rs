@@ -10,7 +10,7 @@ use futures_util::future::LocalBoxFuture;
 
 use super::report::Report;
 use super::stage::Stage;
-use super::{jobs, post, scale, scenes, sessions, streams};
+use super::{events, jobs, operations, post, scale, scenes, sessions, streams};
 
 /// Characters of a failure's reason in the table.
 const REASON_CHARS: usize = 300;
@@ -112,6 +112,24 @@ pub const SCENES: &[Scene] = &[
     ),
     scene("post-bus", &["Bus of 1,000"], &[], Shared(|stage, report| Box::pin(post::fan_out(stage, report)))),
     scene("r6", &["R6 all features"], &[], Shared(|stage, report| Box::pin(scenes::features(stage, report)))),
+    scene(
+        "r11",
+        &["R11 events, one intent", "R11 events, 100 intents"],
+        &[],
+        Shared(|stage, report| Box::pin(events::posted(stage, report))),
+    ),
+    scene(
+        "r12",
+        &["R12 task", "R12 claim", "R12 complete", "R12 lease", "R12 cost", "R12 intent"],
+        &[Pgbench],
+        Shared(|stage, report| Box::pin(operations::operations(stage, report))),
+    ),
+    scene(
+        "r13",
+        &["R13 GET intent"],
+        &[Pgbench],
+        Shared(|stage, report| Box::pin(operations::reads(stage, report))),
+    ),
     scene(
         "r7",
         &["R7 subscribers"],

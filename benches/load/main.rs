@@ -15,8 +15,10 @@
 )]
 
 mod client;
+mod events;
 mod jobs;
 mod list;
+mod operations;
 mod place;
 mod post;
 mod report;

@@ -3,6 +3,7 @@
 //! writers of the group commit.
 
 mod ends;
+mod events;
 mod mixed;
 mod supervised;
 mod writers;

@@ -53,7 +53,8 @@ pub async fn list(
     page(&mut connection, caller, intent_id, filter).await
 }
 
-/// Appends a client's event to an intent's log.
+/// Appends a client's event to an intent's log, in a transaction of its own, which also records a refusal by the
+/// intent's policy. The message writer appends most events, many in one commit.
 ///
 /// # Errors
 /// The intent does not exist or is not writable; the event is invalid.
