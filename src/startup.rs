@@ -235,6 +235,7 @@ impl Server {
             grants: Arc::new(Grants::new(&metrics)),
             channel_intents: Arc::new(ChannelIntentCache::new(&metrics)),
             beats: Arc::default(),
+            operations: Arc::default(),
             server_keys: Arc::new(server_keys),
             state_changes: Arc::new(StateChanges::new(&metrics)),
             webhooks: Arc::new(Webhooks::new(entente_http::webhooks::encode)),
@@ -350,10 +351,11 @@ fn states(config: &Config, chance: &Arc<dyn Chance>, metrics: &Metrics) -> Resul
         provisioners: provision::provisioners(config, chance).map_err(StartError::Egress)?,
     });
     Ok(States {
-        openintent: Arc::new(entente_openintent::State {
-            federation: config.federation.clone(),
-            vaults: config.vaults.clone(),
-        }),
+        openintent: Arc::new(entente_openintent::State::new(
+            config.federation.clone(),
+            config.vaults.clone(),
+            metrics,
+        )),
         aee: Arc::new(entente_aee::State {
             settings: config.ingest.clone(),
             quotas: Quotas::new(config.ingest.quotas),
@@ -389,6 +391,7 @@ struct Writers {
 /// Starts the writers: of messages with their own pool, of jobs, and of envelopes.
 fn write(config: &Config, ctx: &Ctx, node: NodeId, messages: &PgPool, tasks: &Tasks) -> Writers {
     let each = config.commit_writers;
+    ctx.operations.start(ctx, node, each, tasks);
     let sending = ctx.with_pool(messages.clone()).openintent;
     Writers {
         messages: Arc::new(MessageWriter::start(&sending, node, each, tasks)),

@@ -69,7 +69,8 @@ SELECT t.id, t.status, t.body, c.last_seq, c.title FROM bench_things t JOIN benc
 async fn intents(stage: &Stage) -> Vec<String> {
     let mut ids = Vec::new();
     for _ in 0..scaled(100, 10) {
-        let intent = stage.post("/intents", &json!({ "title": "bench", "state": { "x": "y".repeat(150) } })).await;
+        let intent =
+            stage.post("/intents", &json!({ "title": "bench", "state": { "x": "y".repeat(150) } })).await;
         ids.push(intent["id"].as_str().unwrap().to_owned());
     }
     ids
@@ -112,14 +113,15 @@ async fn round(stage: &Stage, to: &[String]) -> Vec<f64> {
     let at = |client: usize, n: usize, count: usize| (client * 7_919 + n * 31) % count;
     let (ids, count) = (to.to_vec(), to.len());
     let task = json!({ "name": "bench", "input": { "text": "x".repeat(150) } }).to_string();
-    let made = repeat(stage, move |client, n| {
-        post(&format!("/intents/{}/tasks", ids[at(client, n, count)]), &task)
-    })
-    .await;
+    let made =
+        repeat(stage, move |client, n| post(&format!("/intents/{}/tasks", ids[at(client, n, count)]), &task))
+            .await;
     let mut rates = vec![made.rate()];
     let tasks: Vec<&String> = made.acked.iter().map(|(_, _, id)| id).collect();
     for verb in ["claim", "complete"] {
-        rates.push(each(stage, tasks.iter().map(|id| post(&format!("/tasks/{id}/{verb}"), "{}")).collect()).await);
+        rates.push(
+            each(stage, tasks.iter().map(|id| post(&format!("/tasks/{id}/{verb}"), "{}")).collect()).await,
+        );
     }
     let ids = to.to_vec();
     // Scopes that do not overlap; a lease of a second ends by itself.
@@ -167,7 +169,8 @@ pub async fn operations(stage: &Stage, report: &mut Report) {
     let to = intents(stage).await;
     let (mut ours, mut theirs) = (vec![Vec::new(); NAMES.len()], vec![Vec::new(); NAMES.len()]);
     for _ in 0..rounds() {
-        let scripts = [CREATE, CHANGE, OPEN].map(|script| (script, stage.pgbench_script(script, CLIENTS, spell())));
+        let scripts =
+            [CREATE, CHANGE, OPEN].map(|script| (script, stage.pgbench_script(script, CLIENTS, spell())));
         for (index, (_, script)) in NAMES.iter().enumerate() {
             theirs[index].extend(scripts.iter().find(|(known, _)| known == script).map(|(_, rate)| *rate));
         }
@@ -177,7 +180,8 @@ pub async fn operations(stage: &Stage, report: &mut Report) {
     }
     for (((name, _), ours), theirs) in NAMES.into_iter().zip(ours).zip(theirs) {
         let (ours, theirs) = (median(ours), median(theirs));
-        let detail = format!("{ours:.0}/s over HTTP, {theirs:.0} transactions of the same statements in pgbench");
+        let detail =
+            format!("{ours:.0}/s over HTTP, {theirs:.0} transactions of the same statements in pgbench");
         report.add(name, format!("{:.2}", ours / theirs), "≥ 1.0", ours >= theirs, detail);
     }
 }

@@ -5,6 +5,7 @@
 mod ends;
 mod events;
 mod mixed;
+mod operations;
 mod supervised;
 mod writers;
 

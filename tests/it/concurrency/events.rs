@@ -115,7 +115,12 @@ async fn nothing_is_posted_after_access_was_taken_away() {
         ada.put(&acl, json!({ "default_policy": "closed", "entries": less })).await.ok();
         let code = if level == "read" { "forbidden" } else { "access_closed" };
         bob.post(&path, note()).await.refused(403, code);
-        elsewhere.acting_as("agent.bob").once(&format!("r{round}")).post(&path, note()).await.refused(403, code);
+        elsewhere
+            .acting_as("agent.bob")
+            .once(&format!("r{round}"))
+            .post(&path, note())
+            .await
+            .refused(403, code);
         let last = ada.get(&format!("{path}?limit=1")).await.ok();
         assert_eq!(last[0]["event_type"], "access_granted", "nothing was appended after the change");
     }

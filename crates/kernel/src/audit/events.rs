@@ -70,7 +70,7 @@ pub async fn append(
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
     let membership =
         membership::require(work.conn(), &draft.actor, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let attempt = Attempt { intent_id, membership: &membership, agent: &draft.actor, operation: "log_event" };

@@ -19,6 +19,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::idempotency::StoredResponse;
+use crate::log::writer::IntentLog;
 use crate::{Outcome, lock_key};
 
 /// End of an intent's log before and after a write.
@@ -327,4 +328,65 @@ impl Writing<'_> {
         .await?;
         Ok(passed)
     }
+}
+
+/// Writes what was recorded in logs whose intents are locked, and stores responses, in one statement.
+///
+/// # Errors
+/// A database error.
+pub async fn save(
+    conn: &mut PgConnection,
+    logs: &[&IntentLog],
+    kept: &[StoredResponse],
+    now: Timestamp,
+) -> Outcome<()> {
+    let events: Vec<&Event> = logs.iter().flat_map(|log| &log.recorded).collect();
+    let texts = EventTexts::of(&events)?;
+    sqlx::query!(
+        "-- log::save
+         WITH logged AS (
+             INSERT INTO events (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
+                                 previous_event_hash, event_hash, posted, trace_id, parent_event_id, proof,
+                                 proof_verified)
+             SELECT * FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::text[],
+                                  $7::text[], $8::timestamptz[], $9::bytea[], $10::bytea[], $11::boolean[],
+                                  $12::text[], $13::text[], $14::text[], $15::boolean[])),
+         kept AS (
+             INSERT INTO idempotency (principal_id, key, fingerprint, outcome, created_at)
+             SELECT k.principal_id, k.key, k.fingerprint, k.outcome, $20
+             FROM UNNEST($16::text[], $17::text[], $18::bytea[], $19::text[])
+                  AS k (principal_id, key, fingerprint, outcome))
+         INSERT INTO intent_clock (intent_id, last_seq, sequence, head_hash, last_at)
+         SELECT * FROM UNNEST($21::uuid[], $22::bigint[], $23::bigint[], $24::bytea[], $25::timestamptz[])
+         ON CONFLICT (intent_id) DO UPDATE SET last_seq = excluded.last_seq, sequence = excluded.sequence,
+             head_hash = excluded.head_hash, last_at = excluded.last_at",
+        column!(events, e => e.intent_id.uuid()),
+        column!(events, e => e.seq),
+        column!(events, e => e.sequence),
+        column!(events, e => e.id.uuid()),
+        column!(events, e => e.event_type.as_str()) as &[&str],
+        column!(events, e => e.actor.as_str()) as &[&str],
+        &texts.payloads,
+        column!(events, e => e.created_at),
+        column!(events, e => e.previous_event_hash.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
+        column!(events, e => e.event_hash.as_slice()) as &[&[u8]],
+        column!(events, e => e.posted),
+        column!(events, e => e.trace_id.as_deref()) as &[Option<&str>],
+        column!(events, e => e.parent_event_id.as_deref()) as &[Option<&str>],
+        &texts.proofs as &[Option<String>],
+        column!(events, e => e.proof_verified),
+        column!(kept, k => k.principal_id.as_str()) as &[&str],
+        column!(kept, k => k.key.as_str()) as &[&str],
+        column!(kept, k => k.fingerprint.as_slice()) as &[&[u8]],
+        column!(kept, k => k.outcome.as_str()) as &[&str],
+        now,
+        column!(logs, l => l.intent_id.uuid()),
+        column!(logs, l => l.tail.seq),
+        column!(logs, l => l.tail.sequence),
+        column!(logs, l => l.tail.head.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
+        column!(logs, l => l.tail.at),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }

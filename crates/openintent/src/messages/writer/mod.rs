@@ -35,8 +35,8 @@ use entente_store::commit::GroupCommit;
 use sqlx::PgConnection;
 
 use crate::Ctx;
-pub(crate) use crate::messages::writer::batch::say;
 use crate::messages::writer::append::{Answer, Append, Appended, EventCommand};
+pub(crate) use crate::messages::writer::batch::say;
 use crate::messages::writer::handler::MessageHandler;
 
 /// A message to be sent.
