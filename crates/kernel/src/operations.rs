@@ -243,7 +243,8 @@ async fn run(ctx: &Ctx, mut tx: Tx, commands: &[&Command]) -> Outcome<Vec<Answer
         })
         .collect();
     let facts = facts::load(&mut tx, &questions, now).await?;
-    let (mut logs, mut kept): (HashMap<IntentId, IntentLog>, Vec<StoredResponse>) = Default::default();
+    let mut logs: HashMap<IntentId, IntentLog> = HashMap::new();
+    let mut kept: Vec<StoredResponse> = Vec::new();
     let mut answers = Vec::with_capacity(commands.len());
     for (command, mut facts) in commands.iter().zip(facts) {
         // The batch may contain the same request twice.
