@@ -256,6 +256,7 @@ impl Server {
             grants: Arc::new(Grants::new(&metrics)),
             channel_intents: Arc::new(ChannelIntentCache::new(&metrics)),
             beats: Arc::default(),
+            operations: Arc::default(),
             server_keys: Arc::new(server_keys),
             state_changes: Arc::new(StateChanges::new(&metrics)),
             webhooks: Arc::new(Webhooks::new(entente_http::webhooks::encode)),
@@ -375,10 +376,11 @@ fn states(config: &Config, chance: &Arc<dyn Chance>, metrics: &Metrics) -> Resul
         provisioners: provision::provisioners(config, chance).map_err(StartError::Egress)?,
     });
     Ok(States {
-        openintent: Arc::new(entente_openintent::State {
-            federation: config.federation.clone(),
-            vaults: config.vaults.clone(),
-        }),
+        openintent: Arc::new(entente_openintent::State::new(
+            config.federation.clone(),
+            config.vaults.clone(),
+            metrics,
+        )),
         aee: Arc::new(entente_aee::State {
             settings: config.ingest.clone(),
             quotas: Quotas::new(config.ingest.quotas),
@@ -434,6 +436,7 @@ fn write(
     tasks: &Tasks,
 ) -> Writers {
     let each = config.commit_writers;
+    ctx.operations.start(ctx, node, each, tasks);
     let sending = ctx.with_pool(messages.clone()).openintent;
     let mut message_writer = MessageWriter::start(&sending, node, each, tasks);
     if let Some(port) = port {

@@ -251,6 +251,11 @@ impl Stage {
         self.ask("POST", path, KEY, body).await
     }
 
+    /// As [`Self::post`], with GET.
+    pub async fn get(&self, path: &str) -> Value {
+        self.ask("GET", path, KEY, &Value::Null).await
+    }
+
     /// As [`Self::post`], with PUT.
     pub async fn put(&self, path: &str, body: &Value) -> Value {
         self.ask("PUT", path, KEY, body).await

@@ -3,7 +3,9 @@
 //! writers of the group commit.
 
 mod ends;
+mod events;
 mod mixed;
+mod operations;
 mod supervised;
 mod writers;
 

@@ -1,10 +1,11 @@
-//! The crash ledger: clients send messages and envelopes, streams follow, pollers poll and webhooks are received
-//! while the server and its PostgreSQL are repeatedly killed with SIGKILL. Afterwards everything that was
+//! The crash ledger: clients send messages and envelopes and post events, streams follow, pollers poll and webhooks
+//! are received while the server and its PostgreSQL are repeatedly killed with SIGKILL. Afterwards everything that was
 //! acknowledged is stored once and in order, every reader has received all of it, and webhook receivers have
 //! received it at least once.
 //!
 //! `make soak` runs it with 200 kills: `ENTENTE_KILLS=200`.
 
+mod events;
 mod hooks;
 mod jobs;
 mod post;
@@ -155,6 +156,9 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice() {
     let senders: Vec<_> = (0..CLIENTS)
         .map(|who| tokio::spawn(send(Arc::clone(&run), server.client(KEY), channel.clone(), who)))
         .collect();
+    let noted: Vec<_> = (0..events::POSTERS)
+        .map(|who| tokio::spawn(events::post(Arc::clone(&run), server.client(KEY), intent.clone(), who)))
+        .collect();
     let posted: Vec<_> = (0..post::SENDERS)
         .map(|who| tokio::spawn(post::send(Arc::clone(&run), server.client(KEY), who)))
         .collect();
@@ -168,7 +172,9 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice() {
             tokio::time::timeout(PATIENCE, reader).await.expect("a reader never heard the end").unwrap();
         check_reader(&heard, &listed);
     }
-    check_log(&any, &intent, listed.len()).await;
+    let noted: Vec<Vec<String>> = join_all(noted).await.into_iter().map(Result::unwrap).collect();
+    let notes = events::check(&any, &intent, &noted).await;
+    check_log(&any, &intent, listed.len() + notes).await;
     hooks::check(hooks, &listed).await;
     let posted: Vec<Vec<i64>> = join_all(posted).await.into_iter().map(Result::unwrap).collect();
     post::check(&any, &posted, &taken.await.unwrap()).await;
@@ -238,10 +244,10 @@ fn check_reader(heard: &Heard, listed: &[String]) {
     assert!(heard.breaks > 0, "{}: it was never broken off: the test proves nothing", heard.who);
 }
 
-/// Asserts that the hash chain verifies and contains every message of the audited channel.
-async fn check_log(client: &Client, intent: &str, messages: usize) {
+/// Asserts that the hash chain verifies and contains every posted event and every message of the audited channel.
+async fn check_log(client: &Client, intent: &str, entries: usize) {
     let verified = client.get(&format!("/intents/{intent}/events/verify")).await.ok();
     assert_eq!((&verified["chain_valid"], &verified["breaks"]), (&json!(true), &json!([])));
     // Plus the creation of the intent and of the channel.
-    assert_eq!(verified["event_count"], messages + 2);
+    assert_eq!(verified["event_count"], entries + 2);
 }

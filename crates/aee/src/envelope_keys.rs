@@ -53,7 +53,7 @@ pub async fn register(
     caller.require(Scope::MailWrite)?;
     let entity = own(ctx, caller, entity, "entity").await?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
-    if let Some((entity, kid)) = work.repeated::<(String, String)>().await? {
+    if let Some((entity, kid)) = work.repeated::<(String, String)>()? {
         let key = find(work.conn(), &entity, &kid).await?.ok_or_else(|| not_found("key"))?;
         return Ok(Registration { key, secret: None, new: true });
     }

@@ -97,7 +97,7 @@ pub async fn grant(
     caller.require(Scope::IntentsWrite)?;
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
     require_manager(work.conn(), caller, intent_id, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let now = work.now();

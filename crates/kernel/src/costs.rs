@@ -38,14 +38,14 @@ pub async fn enter(
 /// # Errors
 /// There would be too many sums, or one too large.
 pub async fn write(ctx: &Ctx, conn: &mut PgConnection, log: &mut IntentLog, made: &Cost) -> Outcome<()> {
-    let total = add_up(conn, made).await?;
+    let total = add_up(conn, made, log.next_seq()).await?;
     let payload = json!({
         "about": "cost", "cost_id": made.id, "agent_id": made.agent_id, "cost_type": made.cost_type,
         "amount": made.amount, "unit": made.unit, "provider": made.provider, "model": made.model,
         "total": total,
     });
     log.record(ctx, Draft::of(Kind::Comment, &made.agent_id, payload));
-    insert(conn, made, log.tail.seq).await
+    Ok(())
 }
 
 /// Returns the total costs of these intents per unit.
@@ -96,28 +96,6 @@ pub async fn sums(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<S
     rows.into_iter().map(|row| sum(row.unit, row.axis, row.key, row.amount, row.count)).collect()
 }
 
-async fn insert(conn: &mut PgConnection, made: &Cost, seq: i64) -> Outcome<()> {
-    sqlx::query!(
-        "-- costs::insert
-         INSERT INTO costs (id, intent_id, seq, agent_id, cost_type, amount, unit, provider, model, metadata, recorded_at)
-         VALUES ($1, $2, $3, $4, $5, $6::text::numeric, $7, $8, $9, $10, $11)",
-        made.id.uuid(),
-        made.intent_id.uuid(),
-        seq,
-        made.agent_id,
-        made.cost_type,
-        made.amount.to_string(),
-        made.unit,
-        made.provider,
-        made.model,
-        serde_json::to_string(&made.metadata)?,
-        made.recorded_at
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
 /// Returns the total of an intent's costs in the unit of a new cost, before it is added.
 ///
 /// # Errors
@@ -136,12 +114,17 @@ pub async fn spent(conn: &mut PgConnection, made: &Cost) -> Outcome<Amount> {
     Ok(sum.as_deref().map(amount).transpose()?.unwrap_or(Amount::ZERO))
 }
 
-/// Adds a cost to its sums, under the intent's lock; returns the intent's new total in its unit.
-async fn add_up(conn: &mut PgConnection, made: &Cost) -> Outcome<Amount> {
+/// Writes a cost, whose event has the number `seq`, and adds it to its sums, under the intent's lock; returns the
+/// intent's new total in its unit.
+async fn add_up(conn: &mut PgConnection, made: &Cost, seq: i64) -> Outcome<Amount> {
     let (axes, keys): (Vec<String>, Vec<String>) =
         made.sums().map(|(axis, key)| (axis.as_str().to_owned(), key.to_owned())).unzip();
     let sums = sqlx::query!(
         r#"-- costs::add_up
+         WITH cost AS (
+             INSERT INTO costs (id, intent_id, seq, agent_id, cost_type, amount, unit, provider, model, metadata,
+                                recorded_at)
+             VALUES ($6, $1, $7, $8, $9, $3::text::numeric, $2, $10, $11, $12, $13))
          INSERT INTO cost_sums (intent_id, unit, axis, key, amount, count)
          SELECT $1, $2, k.axis, k.key, $3::text::numeric, 1 FROM UNNEST($4::text[], $5::text[]) AS k (axis, key)
          ON CONFLICT (intent_id, unit, axis, key)
@@ -151,7 +134,15 @@ async fn add_up(conn: &mut PgConnection, made: &Cost) -> Outcome<Amount> {
         made.unit,
         made.amount.to_string(),
         &axes,
-        &keys
+        &keys,
+        made.id.uuid(),
+        seq,
+        made.agent_id,
+        made.cost_type,
+        made.provider,
+        made.model,
+        serde_json::to_string(&made.metadata)?,
+        made.recorded_at
     )
     .fetch_all(&mut *conn)
     .await?;

@@ -84,6 +84,21 @@ pub struct StoredResponse {
     pub outcome: String,
 }
 
+impl StoredResponse {
+    /// Builds the response to store under the caller's key.
+    ///
+    /// # Errors
+    /// The response cannot be serialized.
+    pub fn new<T: Serialize>(caller: &Caller, once: &Idempotency, response: &T) -> Outcome<Self> {
+        Ok(Self {
+            principal_id: caller.principal().to_owned(),
+            key: once.key.clone(),
+            fingerprint: once.fingerprint.to_vec(),
+            outcome: serde_json::to_string(response)?,
+        })
+    }
+}
+
 /// Returns the stored responses of several keys of several principals.
 ///
 /// # Errors

@@ -1,11 +1,13 @@
 //! Rows of intents: the only code that writes table `intents`.
 
+use entente_domain::access::AccessLevel;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::IntentId;
 use entente_domain::limits::PAGE_BYTES;
 use entente_domain::openintent::intents::{Intent, IntentStatus};
 use sqlx::PgConnection;
 
+use crate::facts::MembershipColumns;
 use crate::pages::Measure;
 use crate::{AppError, Outcome, unknown};
 
@@ -65,6 +67,69 @@ pub async fn load(conn: &mut PgConnection, id: IntentId) -> Outcome<Option<Inten
     .fetch_optional(conn)
     .await?;
     row.map(Intent::try_from).transpose()
+}
+
+/// Loads an intent with the access of an agent to it, in one query.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn load_as(
+    conn: &mut PgConnection,
+    agent: &str,
+    id: IntentId,
+    now: Timestamp,
+) -> Outcome<Option<(Intent, AccessLevel)>> {
+    let row = sqlx::query!(
+        r#"-- intents::load_as
+         SELECT i.id, i.title, i.description, i.created_by, i.parent_id, i.depends_on, i.constraints, i.state, i.status,
+                i.confidence, i.version, i.governance_policy, i.created_at, i.updated_at,
+                a.default_policy AS "default_policy?",
+                (coalesce(a.narrowed, false) OR EXISTS (
+                    SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id)) AS "has_entries!",
+                own.permission AS "permission?", own.expires_at AS "expires_at?"
+         FROM intents i
+         LEFT JOIN acls a ON a.intent_id = i.id
+         LEFT JOIN LATERAL (
+             SELECT e.permission, e.expires_at FROM acl_entries e
+             WHERE e.intent_id = i.id AND e.principal_id = $2 AND (e.expires_at IS NULL OR e.expires_at > $3)
+             ORDER BY array_position(ARRAY['admin', 'write', 'read'], e.permission), e.expires_at DESC NULLS FIRST
+             LIMIT 1) own ON true
+         WHERE i.id = $1"#,
+        id.uuid(),
+        agent,
+        now
+    )
+    .fetch_optional(conn)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let columns = MembershipColumns {
+        created_by: &row.created_by,
+        status: &row.status,
+        default_policy: row.default_policy.as_deref(),
+        has_entries: row.has_entries,
+        permission: row.permission.as_deref(),
+        expires_at: row.expires_at,
+        role: None,
+        governed: row.governance_policy.is_some(),
+    };
+    let access = columns.membership(agent)?.access;
+    let intent = Intent::try_from(Row {
+        id: row.id,
+        title: row.title,
+        description: row.description,
+        created_by: row.created_by,
+        parent_id: row.parent_id,
+        depends_on: row.depends_on,
+        constraints: row.constraints,
+        state: row.state,
+        status: row.status,
+        confidence: row.confidence,
+        version: row.version,
+        governance_policy: row.governance_policy,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+    })?;
+    Ok(Some((intent, access)))
 }
 
 /// Loads the intents of these ids, in the given order.

@@ -13,6 +13,7 @@ pub mod costs;
 pub mod cursors;
 pub mod diagnosis;
 pub mod due;
+mod facts;
 mod failure;
 pub mod feed;
 pub mod hooks;
@@ -23,6 +24,7 @@ pub mod log;
 pub mod many;
 pub mod messages;
 pub mod nodes;
+pub mod operations;
 pub mod overview;
 pub mod pages;
 pub mod shares;
@@ -45,6 +47,7 @@ use entente_store::limits;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Transaction};
 
 use crate::feed::Feed;
+use crate::operations::Operations;
 pub use channels::access::ChannelIntentCache;
 pub use failure::AppError;
 pub use feed::changes::StateChanges;
@@ -110,6 +113,8 @@ pub struct Ctx {
     pub state_changes: Arc<StateChanges>,
     /// State shared by everything that handles webhooks.
     pub webhooks: Arc<Webhooks>,
+    /// Group commit of operations on intents.
+    pub operations: Arc<Operations>,
 }
 
 /// Context of a protocol's operations: the kernel's, to which it dereferences, and the protocol's own state. Cheap to

@@ -8,6 +8,7 @@ pub mod channels;
 mod coordinators;
 mod costs;
 mod escalations;
+mod events;
 mod failures;
 mod federation;
 mod governance;
@@ -39,7 +40,7 @@ pub struct ApiState {
     pub http: Arc<HttpState>,
     /// Context of OpenIntent's operations.
     pub ctx: entente_openintent::Ctx,
-    /// Group commit of messages.
+    /// Group commit of messages and posted events.
     pub message_writer: Arc<MessageWriter>,
     /// Executes tool calls.
     pub tools: CallQueue,
@@ -53,11 +54,12 @@ impl Deref for ApiState {
     }
 }
 
-/// Registers the routes of messages, which the router tries first.
+/// Registers the routes of the group commit, which the router tries first.
 pub fn frequent_routes(config: &mut Routes<'_>) {
     messages::routes(config);
     messages::batches::routes(config);
     messages::asks::routes(config);
+    events::routes(config);
 }
 
 /// Registers the other routes.

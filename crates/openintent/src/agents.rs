@@ -37,7 +37,7 @@ pub async fn register(
     let judge = |url: &str| check_agent("endpoint", url, &webhooks.allowed, webhooks.https_only);
     ask.endpoint.as_deref().filter(|url| !url.is_empty()).map_or(Ok(()), judge)?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let existing = find(work.conn(), &agent_id).await?;

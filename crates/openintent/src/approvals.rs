@@ -37,9 +37,8 @@ pub async fn request(
 ) -> Outcome<Approval> {
     caller.require(Scope::IntentsWrite)?;
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    let membership = work.require(Level::Write)?;
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     tasks::require_unresolved(&membership)?;
@@ -122,9 +121,8 @@ pub async fn decide(
     caller.require(Scope::IntentsWrite)?;
     entente_domain::access::check_reason(notes.as_deref())?;
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    let membership = work.require(Level::Read)?;
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     if escalations::is_person(work.conn(), &caller.agent).await? {

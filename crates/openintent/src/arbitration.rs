@@ -32,8 +32,8 @@ pub async fn request(
 ) -> Outcome<Arbitration> {
     caller.require(Scope::IntentsWrite)?;
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
-    membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    work.require(Level::Write)?;
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let now = work.now();
@@ -80,8 +80,8 @@ pub async fn decide(
 ) -> Outcome<Decision> {
     caller.require(Scope::IntentsWrite)?;
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
-    membership::require(work.conn(), &caller.agent, intent_id, Level::Admin, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    work.require(Level::Admin)?;
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let now = work.now();

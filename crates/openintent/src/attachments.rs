@@ -33,9 +33,8 @@ pub async fn add(
 ) -> Outcome<Attachment> {
     caller.require(Scope::IntentsWrite)?;
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    let membership = work.require(Level::Write)?;
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let attempt =
@@ -124,9 +123,8 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Ve
 /// The intent does not exist or is not writable; it has no such file; another agent added the file.
 pub async fn remove(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: AttachmentId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
-    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let membership = work.require(Level::Write)?;
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "remove_attachment" };
     let mut work = governance::admit(caller, work, attempt).await?;

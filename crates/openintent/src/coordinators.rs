@@ -52,7 +52,7 @@ pub async fn appoint(
     caller.require(Scope::IntentsWrite)?;
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
     membership::require_manager(work.conn(), caller, intent_id, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let membership = membership::find(work.conn(), &caller.agent, intent_id, ctx.now()).await?;

@@ -8,10 +8,9 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{CostId, IntentId};
 use entente_domain::openintent::costs as domain;
 use entente_domain::openintent::costs::{Cost, CostAsk, Summary};
-use entente_kernel::access::governance;
-use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::costs::{amount, spent, sums, write};
+use entente_kernel::operations::Operation;
 use entente_kernel::{AppError, Caller, IntentTx, Outcome};
 use sqlx::PgConnection;
 
@@ -30,22 +29,34 @@ pub async fn record(
     once: Option<&Idempotency>,
 ) -> Outcome<Cost> {
     caller.require(Scope::IntentsWrite)?;
-    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
-        return Ok(done);
+    ctx.operate(caller, intent_id, Record(ask), once).await
+}
+
+/// A cost to record.
+struct Record(CostAsk);
+
+impl Operation for Record {
+    type Answer = Cost;
+
+    const NAME: &'static str = "record_cost";
+
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Cost> {
+        work.require(Level::Write)?;
+        if let Some(done) = work.repeated()? {
+            return Ok(done);
+        }
+        work.admit()?;
+        let (ctx, intent_id, now) = (work.ctx(), work.intent_id(), work.now());
+        let id = CostId::mint(now, &*ctx.chance);
+        let made = domain::record(self.0.clone(), intent_id, &caller.agent, id, now)?;
+        if work.policy().is_some() {
+            let spent = spent(work.reading(), &made).await?;
+            work.policy().map_or(Ok(()), |policy| policy.judge_cost(spent, made.amount))?;
+        }
+        let (conn, log) = work.parts();
+        write(ctx, conn, log, &made).await?;
+        Ok(made)
     }
-    let attempt =
-        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "record_cost" };
-    let mut work = governance::admit(caller, work, attempt).await?;
-    let now = work.now();
-    let made = domain::record(ask, intent_id, &caller.agent, CostId::mint(now, &*ctx.chance), now)?;
-    let spent = spent(work.conn(), &made).await?;
-    let mut work = governance::admit_cost(caller, work, attempt, spent, made.amount).await?;
-    let (conn, log) = work.parts();
-    write(ctx, conn, log, &made).await?;
-    work.finish(made).await
 }
 
 /// A page of an intent's costs with the totals, from one snapshot.

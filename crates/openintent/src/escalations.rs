@@ -39,9 +39,8 @@ pub async fn escalate(
 ) -> Outcome<Escalation> {
     caller.require(Scope::IntentsWrite)?;
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    let membership = work.require(Level::Write)?;
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     tasks::require_unresolved(&membership)?;
@@ -141,7 +140,7 @@ pub async fn resolve(
     };
     let found = load(work.conn(), id).await?.filter(|found| by.sees(found));
     let before = found.ok_or_else(|| not_found("escalation"))?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let resolved = before.clone().resolve(by, resolution, notes, work.now())?;

@@ -47,7 +47,7 @@ pub async fn record(
     let agent = &caller.agent;
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
     let membership = membership::require(work.conn(), agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let attempt = Attempt { intent_id, membership: &membership, agent, operation: "record_failure" };

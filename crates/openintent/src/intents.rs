@@ -17,10 +17,11 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::access::governance::{Attempt, admit};
 use entente_kernel::access::membership;
 use entente_kernel::hooks::{AfterCommit, IntentChange};
-use entente_kernel::intents::{IntentFilter, insert, load, page, update};
+use entente_kernel::intents::{IntentFilter, insert, load, load_as, page, update};
 use entente_kernel::log::writer::IntentLog;
+use entente_kernel::operations::Operation;
 use entente_kernel::pages::{Measure, Page};
-use entente_kernel::{Caller, IntentTx, Outcome, access, idempotency, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, access, not_found};
 use serde_json::Value;
 use sqlx::PgConnection;
 
@@ -40,19 +41,30 @@ pub async fn create(
     once: Option<&Idempotency>,
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
-    let now = ctx.now();
-    let id = IntentId::mint(now, &*ctx.chance);
-    let mut tx = ctx.begin_once(&[id], caller, once).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
-        return Ok(done);
+    let id = IntentId::mint(ctx.now(), &*ctx.chance);
+    let new = Create { ctx: ctx.clone(), created_by: created_by.to_owned(), ask };
+    ctx.operate(caller, id, new, once).await
+}
+
+/// An intent to create.
+struct Create {
+    ctx: Ctx,
+    created_by: String,
+    ask: IntentAsk,
+}
+
+impl Operation for Create {
+    type Answer = Intent;
+
+    const NAME: &'static str = "create_intent";
+
+    async fn apply(&self, _caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Intent> {
+        if let Some(done) = work.repeated()? {
+            return Ok(done);
+        }
+        let (conn, log) = work.undecided_parts();
+        make(conn, &self.ctx, log, &self.created_by, self.ask.clone(), None, &[]).await
     }
-    let mut log = IntentLog::fresh(id, caller.trace, now);
-    let intent = make(&mut tx, ctx, &mut log, created_by, ask, None, &[]).await?;
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &intent, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(id);
-    Ok(intent)
 }
 
 /// Creates, within an operation, the intent of a fresh log; a refusal writes nothing.
@@ -126,9 +138,10 @@ fn unknown_relation(member: &str, id: IntentId) -> Refusal {
 pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    membership::require(&mut connection, &caller.agent, id, Level::Read, ctx.now()).await?;
-    let found = load(&mut connection, id).await?.into_iter().collect();
-    suspensions::seen(&mut connection, ctx, found).await?.pop().ok_or_else(|| not_found("intent"))
+    let found = load_as(&mut connection, &caller.agent, id, ctx.now()).await?;
+    let (intent, access) = found.ok_or_else(|| not_found("intent"))?;
+    access.require(Level::Read)?;
+    suspensions::seen(&mut connection, ctx, vec![intent]).await?.pop().ok_or_else(|| not_found("intent"))
 }
 
 /// Lists the intents that the caller may read, newest first.

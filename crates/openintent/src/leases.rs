@@ -11,17 +11,17 @@ mod rows;
 use entente_domain::access::Level;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, LeaseId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::leases as domain;
 use entente_domain::openintent::leases::{Claimant, EndReason, Lease, LeaseAsk, LeaseStatus, NewLease};
 use entente_domain::openintent::patch::Change;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::access::governance;
-use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::access::membership::Membership;
 use entente_kernel::log::writer::IntentLog;
+use entente_kernel::operations::Operation;
 use entente_kernel::{AppError, Caller, IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
@@ -31,7 +31,7 @@ pub(crate) use ending::{end_of_agent, end_of_intent, end_without_access};
 pub(crate) use rows::intents_of_holder;
 
 use crate::Ctx;
-use crate::leases::ending::{end, settle};
+use crate::leases::ending::end;
 use crate::leases::rows::{active, insert, load, update};
 
 /// Acquires a lease, after ending the expired ones on the intent.
@@ -47,25 +47,39 @@ pub async fn acquire(
     once: Option<&Idempotency>,
 ) -> Outcome<Lease> {
     caller.require(Scope::IntentsWrite)?;
-    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
-        return Ok(done);
+    ctx.operate(caller, intent_id, Acquire(ask), once).await
+}
+
+/// A lease to acquire.
+struct Acquire(LeaseAsk);
+
+impl Operation for Acquire {
+    type Answer = Lease;
+
+    const NAME: &'static str = "acquire_lease";
+
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Lease> {
+        let membership = work.require(Level::Write)?;
+        if let Some(done) = work.repeated()? {
+            return Ok(done);
+        }
+        check_unresolved(&membership)?;
+        work.admit()?;
+        let (ctx, intent_id, now) = (work.ctx(), work.intent_id(), work.now());
+        let held = active(work.reading(), intent_id).await?;
+        let (held, due): (Vec<Lease>, Vec<Lease>) = held.into_iter().partition(|lease| lease.in_force(now));
+        if !due.is_empty() {
+            let (conn, log) = work.parts();
+            end(conn, ctx, log, &due, EndReason::Expired, SYSTEM).await?;
+        }
+        // Number of the lease's event: it grows along the log, so the token grows with every holder.
+        let fencing_token = work.log().next_seq();
+        let new = NewLease { id: LeaseId::mint(now, &*ctx.chance), intent_id, fencing_token };
+        let lease = domain::acquire(&self.0, claimant(caller, &membership), &held, new, now)?;
+        insert(work.conn(), &lease).await?;
+        work.record(Draft::of(Kind::LeaseAcquired, &caller.agent, event_payload(&lease)));
+        Ok(lease)
     }
-    check_unresolved(&membership)?;
-    let attempt =
-        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "acquire_lease" };
-    let mut work = governance::admit(caller, work, attempt).await?;
-    let (conn, log) = work.parts();
-    let (now, held) = (log.now(), settle(conn, ctx, log).await?);
-    // Number of the lease's event: it grows along the log, so the token grows with every holder.
-    let fencing_token = log.tail.seq + 1;
-    let new = NewLease { id: LeaseId::mint(now, &*ctx.chance), intent_id, fencing_token };
-    let lease = domain::acquire(&ask, claimant(caller, &membership), &held, new, now)?;
-    insert(conn, &lease).await?;
-    work.record(Draft::of(Kind::LeaseAcquired, &caller.agent, event_payload(&lease)));
-    work.finish(lease).await
 }
 
 fn check_unresolved(membership: &Membership) -> Result<(), Refusal> {
@@ -93,20 +107,33 @@ pub async fn renew(
     duration_seconds: i64,
 ) -> Outcome<Lease> {
     caller.require(Scope::IntentsWrite)?;
-    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    let attempt =
-        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "renew_lease" };
-    let mut work = governance::admit(caller, work, attempt).await?;
-    let own = load(work.conn(), intent_id, id).await?.filter(|lease| lease.agent_id == caller.agent);
-    let lease = own.ok_or_else(not_yours)?;
-    let lease = domain::renew(&lease, duration_seconds, claimant(caller, &membership), work.now())?;
-    update(work.conn(), std::slice::from_ref(&lease)).await?;
-    let mut payload = event_payload(&lease);
-    payload["renewed"] = true.into();
-    work.record(Draft::of(Kind::LeaseAcquired, &caller.agent, payload));
-    work.finish(lease).await
+    ctx.operate(caller, intent_id, Renew { id, duration_seconds }, None).await
+}
+
+/// A lease to renew.
+struct Renew {
+    id: LeaseId,
+    duration_seconds: i64,
+}
+
+impl Operation for Renew {
+    type Answer = Lease;
+
+    const NAME: &'static str = "renew_lease";
+
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Lease> {
+        let membership = work.require(Level::Write)?;
+        work.admit()?;
+        let intent_id = work.intent_id();
+        let own = load(work.reading(), intent_id, self.id).await?;
+        let lease = own.filter(|lease| lease.agent_id == caller.agent).ok_or_else(not_yours)?;
+        let lease = domain::renew(&lease, self.duration_seconds, claimant(caller, &membership), work.now())?;
+        update(work.conn(), std::slice::from_ref(&lease)).await?;
+        let mut payload = event_payload(&lease);
+        payload["renewed"] = true.into();
+        work.record(Draft::of(Kind::LeaseAcquired, &caller.agent, payload));
+        Ok(lease)
+    }
 }
 
 /// Ends a lease: its holder releases it, or an agent with admin granted on the intent revokes it.
@@ -117,19 +144,30 @@ pub async fn renew(
 /// The intent does not exist or is not readable; the caller has no such lease.
 pub async fn release(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: LeaseId) -> Outcome<Lease> {
     caller.require(Scope::IntentsWrite)?;
-    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    let found = load(work.conn(), intent_id, id).await?;
-    let mine = |lease: &Lease| lease.agent_id == caller.agent;
-    let lease = found.filter(|lease| mine(lease) || membership.access.manages()).ok_or_else(not_yours)?;
-    if !lease.in_force(work.now()) {
-        return Ok(lease);
+    ctx.operate(caller, intent_id, Release(id), None).await
+}
+
+/// A lease to end.
+struct Release(LeaseId);
+
+impl Operation for Release {
+    type Answer = Lease;
+
+    const NAME: &'static str = "release_lease";
+
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Lease> {
+        let membership = work.require(Level::Read)?;
+        let intent_id = work.intent_id();
+        let found = load(work.reading(), intent_id, self.0).await?;
+        let mine = |lease: &Lease| lease.agent_id == caller.agent;
+        let lease = found.filter(|lease| mine(lease) || membership.access.manages()).ok_or_else(not_yours)?;
+        if !lease.in_force(work.now()) {
+            return Ok(lease);
+        }
+        let reason = if mine(&lease) { EndReason::Released } else { EndReason::Revoked };
+        let (ctx, (conn, log)) = (work.ctx(), work.parts());
+        Ok(end(conn, ctx, log, &[lease], reason, &caller.agent).await?.remove(0))
     }
-    let reason = if mine(&lease) { EndReason::Released } else { EndReason::Revoked };
-    let (conn, log) = work.parts();
-    let lease = end(conn, ctx, log, &[lease], reason, &caller.agent).await?.remove(0);
-    work.finish(lease).await
 }
 
 /// Refusal for a missing lease and for another agent's lease alike (OI-6.4).

@@ -24,8 +24,11 @@ pub mod tasks;
 pub mod tools;
 pub mod triggers;
 
+use entente_domain::ids::{IntentId, TaskId};
 use entente_domain::openintent::federation::Federation;
 use entente_kernel::ProtocolCtx;
+use entente_runtime::cache::Cache;
+use entente_runtime::metrics::Metrics;
 
 use crate::tools::vaults::VaultSettings;
 
@@ -36,6 +39,19 @@ pub struct State {
     pub federation: Option<Federation>,
     /// Vault and tool settings.
     pub vaults: VaultSettings,
+    /// Cache of the intent of each task, which never changes.
+    pub task_intents: Cache<TaskId, IntentId>,
+}
+
+/// Maximum number of tasks in the cache; the least recently used one is dropped.
+const TASKS: usize = 100_000;
+
+impl State {
+    /// Creates the state, with empty caches.
+    #[must_use]
+    pub fn new(federation: Option<Federation>, vaults: VaultSettings, metrics: &Metrics) -> Self {
+        Self { federation, vaults, task_intents: Cache::new("task_intents", TASKS, metrics) }
+    }
 }
 
 /// Context of the operations.

@@ -9,9 +9,10 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{ChannelId, MessageId};
 use entente_domain::log::receipts::{Receipt, ReceiptKind};
 use entente_domain::openintent::messages::{Message, MessageStatus, MessageType};
-use entente_kernel::channels::access::{home, visit};
+use entente_kernel::channels::access::{home, visit, visit_within};
 use entente_kernel::feed::streams::news;
 use entente_kernel::messages::{MessageFilter, pending, receipts, rows};
+use entente_kernel::operations::Operation;
 use entente_kernel::pages::Measure;
 use entente_kernel::{Caller, IntentTx, LargeAnswer, Outcome, not_found};
 
@@ -112,28 +113,44 @@ pub async fn get(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: MessageI
 pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: MessageId) -> Outcome<Message> {
     caller.require(Scope::ChannelsRead)?;
     let intent_id = home(ctx, channel_id).await?;
-    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
-    let now = work.now();
-    let visit = visit(work.conn(), caller, channel_id, now).await?;
-    let viewer = visit.viewer(caller, ctx.settings.strict);
-    viewer.require(&visit.channel)?;
-    let message = rows::find(work.conn(), &visit.channel, id, now).await?;
-    let mut message =
-        message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))?;
-    message.may_be_marked_read(&viewer)?;
-    if rows::has_read(work.conn(), channel_id, id, &caller.agent).await? {
-        return Ok(message);
+    ctx.operate(caller, intent_id, MarkRead { channel_id, id }, None).await
+}
+
+/// A message to mark as read.
+struct MarkRead {
+    channel_id: ChannelId,
+    id: MessageId,
+}
+
+impl Operation for MarkRead {
+    type Answer = Message;
+
+    const NAME: &'static str = "mark_message_read";
+
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Message> {
+        let (ctx, intent_id, now) = (work.ctx(), work.intent_id(), work.now());
+        let Self { channel_id, id } = *self;
+        let visit = visit_within(work, caller, channel_id).await?;
+        let viewer = visit.viewer(caller, ctx.settings.strict);
+        viewer.require(&visit.channel)?;
+        let message = rows::find(work.reading(), &visit.channel, id, now).await?;
+        let mut message =
+            message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))?;
+        message.may_be_marked_read(&viewer)?;
+        if rows::has_read(work.reading(), channel_id, id, &caller.agent).await? {
+            return Ok(message);
+        }
+        let (seq, at) = work.log().advance();
+        let agent = caller.agent.clone();
+        let receipt =
+            Receipt { seq, intent_id, channel_id, message_id: id, kind: ReceiptKind::Read, agent, at };
+        receipts::insert(work.conn(), &[receipt]).await?;
+        if message.message_type != MessageType::Request {
+            // A request keeps waiting for its response.
+            pending::settle(work.conn(), channel_id, id).await?;
+        }
+        message.status = MessageStatus::Read;
+        message.read_at.get_or_insert(at);
+        Ok(message)
     }
-    let (seq, at) = work.log().advance();
-    let agent = caller.agent.clone();
-    let receipt = Receipt { seq, intent_id, channel_id, message_id: id, kind: ReceiptKind::Read, agent, at };
-    receipts::insert(work.conn(), &[receipt]).await?;
-    if message.message_type != MessageType::Request {
-        // A request keeps waiting for its response.
-        pending::settle(work.conn(), channel_id, id).await?;
-    }
-    work.commit().await?;
-    message.status = MessageStatus::Read;
-    message.read_at.get_or_insert(at);
-    Ok(message)
 }

@@ -42,7 +42,7 @@ pub async fn create(
 ) -> Outcome<Portfolio> {
     caller.require(Scope::IntentsWrite)?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let now = work.now();
@@ -273,7 +273,7 @@ pub async fn add(
     caller.require(Scope::IntentsWrite)?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
     let portfolio = require(work.conn(), caller, id).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     membership::require(work.conn(), &caller.agent, ask.intent_id, Level::Read, ctx.now()).await?;

@@ -23,12 +23,12 @@ use entente_domain::openintent::tasks::graph::{Wait, check_no_circle};
 use entente_domain::openintent::tasks::may::By;
 use entente_domain::openintent::tasks::{Task, TaskAsk, TaskStatus};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::access::governance;
-use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::access::membership::Membership;
 use entente_kernel::identity::agents;
+use entente_kernel::operations::Operation;
 use entente_kernel::{Caller, IntentTx, Outcome, not_found};
+use serde::Serialize;
 use sqlx::PgConnection;
 
 pub(crate) use checks::{no_task, require_unresolved, visit};
@@ -42,7 +42,7 @@ pub(crate) use rows::{among, load_all};
 use crate::Ctx;
 
 /// A task with the tasks that wait for it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct TaskView {
     /// The task at this moment.
     pub task: Task,
@@ -66,29 +66,43 @@ pub async fn create(
     once: Option<&Idempotency>,
 ) -> Outcome<Task> {
     caller.require(Scope::IntentsWrite)?;
-    let agent = caller.speaker("created_by", None, ctx.settings.strict)?;
-    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
-    let membership = membership::require(work.conn(), &agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
-        return Ok(done);
+    let creator = caller.acting_as(caller.speaker("created_by", None, ctx.settings.strict)?);
+    let task = ctx.operate(&creator, intent_id, Create(ask), once).await?;
+    ctx.state.task_intents.put(task.id, intent_id);
+    Ok(task)
+}
+
+/// A task to create.
+struct Create(TaskAsk);
+
+impl Operation for Create {
+    type Answer = Task;
+
+    const NAME: &'static str = "create_task";
+
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Task> {
+        let membership = work.require(Level::Write)?;
+        if let Some(done) = work.repeated()? {
+            return Ok(done);
+        }
+        require_unresolved(&membership)?;
+        work.admit()?;
+        let (ctx, intent_id, now) = (work.ctx(), work.intent_id(), work.now());
+        let id = TaskId::mint(now, &*ctx.chance);
+        let task = domain::create(self.0.clone(), &caller.agent, intent_id, id, now)?;
+        if let Some(plan) = task.plan_id {
+            checks::require_joinable(work.reading(), intent_id, plan).await?;
+        }
+        let parent: Vec<TaskId> = task.parent_task_id.into_iter().collect();
+        wait_for(work.reading(), intent_id, "parent_task_id", &parent).await?;
+        let wait = wait_for(work.reading(), intent_id, "depends_on", &task.depends_on).await?;
+        let made = task.clone();
+        let course = Course::made(task, &wait);
+        rows::insert(work.conn(), &course.task).await?;
+        let answer = if course.task.status == TaskStatus::Ready { made } else { course.task };
+        record(ctx, work.log(), &caller.agent, course.told);
+        Ok(answer)
     }
-    require_unresolved(&membership)?;
-    let attempt = Attempt { intent_id, membership: &membership, agent: &agent, operation: "create_task" };
-    let mut work = governance::admit(caller, work, attempt).await?;
-    let now = work.now();
-    let task = domain::create(ask, &agent, intent_id, TaskId::mint(now, &*ctx.chance), now)?;
-    if let Some(plan) = task.plan_id {
-        checks::require_joinable(work.conn(), intent_id, plan).await?;
-    }
-    let parent: Vec<TaskId> = task.parent_task_id.into_iter().collect();
-    wait_for(work.conn(), intent_id, "parent_task_id", &parent).await?;
-    let wait = wait_for(work.conn(), intent_id, "depends_on", &task.depends_on).await?;
-    let made = task.clone();
-    let course = Course::made(task, &wait);
-    rows::insert(work.conn(), &course.task).await?;
-    let answer = if course.task.status == TaskStatus::Ready { made } else { course.task };
-    record(ctx, work.log(), &agent, course.told);
-    work.finish(answer).await
 }
 
 /// Returns the state of these dependencies; each must be a task of the intent.
@@ -171,25 +185,18 @@ pub async fn list(
 }
 
 /// A task that an operation works on, under its intent's lock.
-struct Locked<'a> {
-    work: IntentTx<'a>,
+struct Locked<'a, 'b> {
+    work: &'a mut IntentTx<'b>,
     membership: Membership,
     course: Course,
 }
 
-impl<'a> Locked<'a> {
-    async fn open(ctx: &'a Ctx, caller: &'a Caller, id: TaskId) -> Outcome<Self> {
-        caller.require(Scope::IntentsWrite)?;
-        let mut connection = ctx.pool.acquire().await?;
-        let intent_id = rows::home(&mut connection, id).await?.ok_or_else(|| not_found("task"))?;
-        drop(connection);
-        let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
-        let membership = visit(work.conn(), ctx, caller, intent_id, "task").await?;
+impl<'a, 'b> Locked<'a, 'b> {
+    async fn open(work: &'a mut IntentTx<'b>, id: TaskId) -> Outcome<Self> {
+        let membership = work.visit("task")?;
         membership.access.require(Level::Write)?;
-        let attempt =
-            Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "change_task" };
-        let mut work = governance::admit(caller, work, attempt).await?;
-        let task = rows::load(work.conn(), id).await?.ok_or_else(|| not_found("task"))?;
+        work.admit()?;
+        let task = rows::load(work.reading(), id).await?.ok_or_else(|| not_found("task"))?;
         let course = Course::begin(task, work.now());
         Ok(Self { work, membership, course })
     }
@@ -200,20 +207,19 @@ impl<'a> Locked<'a> {
     /// locked in different orders could deadlock.
     async fn ask(
         &mut self,
-        ctx: &Ctx,
         caller: &Caller,
         claimer: Option<&str>,
         token: Option<i64>,
         jumps: bool,
         ask: impl FnOnce(&mut Course, &By<'_>) -> Result<(), Refusal>,
     ) -> Outcome<()> {
+        let ctx = self.work.ctx();
         let mut record = None;
         let mut plan = None;
         if let Some(claimer) = claimer.filter(|_| !self.course.task.is_held()) {
-            agents::hold(self.work.conn(), claimer).await?;
-            record = agents::find(self.work.conn(), claimer).await?.map(|agent| agents::shown(ctx, agent));
+            record = agents::hold(self.work.reading(), claimer).await?.map(|agent| agents::shown(ctx, agent));
             if let Some(id) = self.course.task.plan_id {
-                plan = plan_rows::load(self.work.conn(), id).await?;
+                plan = plan_rows::load(self.work.reading(), id).await?;
             }
         }
         let by = By {
@@ -231,34 +237,32 @@ impl<'a> Locked<'a> {
     }
 
     /// Requires that the agent that is to get the task has not left and may write to its intent.
-    async fn require_worker(&mut self, ctx: &Ctx, agent: &str) -> Outcome<()> {
+    async fn require_worker(&mut self, agent: &str) -> Outcome<()> {
         let refuse = |kind: &str, message: String| {
             Err(Refusal::field(Code::Unprocessable, "assigned_agent", kind, message).into())
         };
-        agents::hold(self.work.conn(), agent).await?;
-        let record = agents::find(self.work.conn(), agent).await?.map(|agent| agents::shown(ctx, agent));
+        let ctx = self.work.ctx();
+        let record = agents::hold(self.work.reading(), agent).await?.map(|agent| agents::shown(ctx, agent));
         if record.is_some_and(|record| record.status.has_left()) {
             return refuse("gone", format!("`{agent}` has left. Choose another agent."));
         }
         let intent_id = self.course.task.intent_id;
-        let membership = membership::find(self.work.conn(), agent, intent_id, ctx.now()).await?;
+        let membership = membership::find(self.work.reading(), agent, intent_id, ctx.now()).await?;
         if membership.is_some_and(|membership| membership.access.reaches(Level::Write)) {
             return Ok(());
         }
         refuse("no_access", format!("`{agent}` may not write to this intent. Grant it access first."))
     }
 
-    /// Writes the changes of the task and their consequences, and commits.
-    async fn close(self, ctx: &Ctx, actor: &str) -> Outcome<TaskView> {
-        let Self { mut work, course, .. } = self;
-        let task = course.task.clone();
-        let (conn, log) = work.parts();
+    /// Writes the changes of the task and their consequences.
+    async fn close(self, actor: &str) -> Outcome<TaskView> {
+        let Self { work, course, .. } = self;
+        let (ctx, task) = (work.ctx(), course.task.clone());
         if !course.told.is_empty() {
+            let (conn, log) = work.parts();
             settle(conn, ctx, log, actor, vec![course]).await?;
         }
-        let shown = shown(conn, vec![task]).await?.pop().ok_or_else(|| not_found("task"))?;
-        work.commit().await?;
-        Ok(shown)
+        shown(work.reading(), vec![task]).await?.pop().ok_or_else(|| not_found("task"))
     }
 }
 
@@ -278,18 +282,50 @@ pub async fn act(
     token: Option<i64>,
     verb: Verb,
 ) -> Outcome<TaskView> {
-    let mut locked = Locked::open(ctx, caller, id).await?;
-    if let Some(seen) = seen {
-        locked.course.task.require_version(seen)?;
+    let intent_id = home(ctx, caller, id).await?;
+    ctx.operate(caller, intent_id, Act { id, seen, token, verb }, None).await
+}
+
+/// Returns the intent of a task that the caller wants to change; it never changes.
+async fn home(ctx: &Ctx, caller: &Caller, id: TaskId) -> Outcome<IntentId> {
+    caller.require(Scope::IntentsWrite)?;
+    if let Some(intent_id) = ctx.state.task_intents.get(&id) {
+        return Ok(intent_id);
     }
-    if let Verb::Delegate { to, .. } = &verb {
-        locked.require_worker(ctx, to).await?;
+    let mut connection = ctx.pool.acquire().await?;
+    let intent_id = rows::home(&mut connection, id).await?.ok_or_else(|| not_found("task"))?;
+    ctx.state.task_intents.put(id, intent_id);
+    Ok(intent_id)
+}
+
+/// A verb to apply.
+struct Act {
+    id: TaskId,
+    seen: Option<i64>,
+    token: Option<i64>,
+    verb: Verb,
+}
+
+impl Operation for Act {
+    type Answer = TaskView;
+
+    const NAME: &'static str = "change_task";
+
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<TaskView> {
+        let mut locked = Locked::open(work, self.id).await?;
+        if let Some(seen) = self.seen {
+            locked.course.task.require_version(seen)?;
+        }
+        if let Verb::Delegate { to, .. } = &self.verb {
+            locked.require_worker(to).await?;
+        }
+        let task = &locked.course.task;
+        let wait = wait_for(locked.work.reading(), task.intent_id, "depends_on", &task.depends_on).await?;
+        let claimer = (self.verb == Verb::Claim).then_some(caller.agent.as_str());
+        let verb = self.verb.clone();
+        locked.ask(caller, claimer, self.token, false, |course, by| course.act(verb, &wait, by)).await?;
+        locked.close(&caller.agent).await
     }
-    let task = &locked.course.task;
-    let wait = wait_for(locked.work.conn(), task.intent_id, "depends_on", &task.depends_on).await?;
-    let claimer = (verb == Verb::Claim).then_some(caller.agent.as_str());
-    locked.ask(ctx, caller, claimer, token, false, |course, by| course.act(verb, &wait, by)).await?;
-    locked.close(ctx, &caller.agent).await
 }
 
 /// Changes a task, if `seen` is its current version.
@@ -298,22 +334,41 @@ pub async fn act(
 /// Fails if the task does not exist or is not writable, if the version is stale, if a new dependency is not on the
 /// intent or would create a cycle, or if the domain rules refuse it.
 pub async fn change(ctx: &Ctx, caller: &Caller, id: TaskId, seen: i64, change: Change) -> Outcome<TaskView> {
-    let mut locked = Locked::open(ctx, caller, id).await?;
-    locked.course.task.require_version(seen)?;
-    let claimer = change.claimer().unwrap_or(&caller.agent).to_owned();
-    if claimer != caller.agent {
-        locked.require_worker(ctx, &claimer).await?;
+    let intent_id = home(ctx, caller, id).await?;
+    ctx.operate(caller, intent_id, ChangeTask { id, seen, change }, None).await
+}
+
+/// A change to apply.
+struct ChangeTask {
+    id: TaskId,
+    seen: i64,
+    change: Change,
+}
+
+impl Operation for ChangeTask {
+    type Answer = TaskView;
+
+    const NAME: &'static str = "change_task";
+
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<TaskView> {
+        let change = self.change.clone();
+        let mut locked = Locked::open(work, self.id).await?;
+        locked.course.task.require_version(self.seen)?;
+        let claimer = change.claimer().unwrap_or(&caller.agent).to_owned();
+        if claimer != caller.agent {
+            locked.require_worker(&claimer).await?;
+        }
+        let depends_on = change.depends_on.as_ref().unwrap_or(&locked.course.task.depends_on);
+        let intent_id = locked.course.task.intent_id;
+        let wait = wait_for(locked.work.reading(), intent_id, "depends_on", depends_on).await?;
+        if let Some(depends_on) = &change.depends_on {
+            let below = links::below(locked.work.reading(), depends_on).await?.into_iter().collect();
+            check_no_circle(self.id, depends_on, &below)?;
+        }
+        let jumps = !locked.work.ctx().settings.strict;
+        locked
+            .ask(caller, Some(&claimer), None, jumps, |course, by| course.change(change, &wait, by))
+            .await?;
+        locked.close(&caller.agent).await
     }
-    let depends_on = change.depends_on.as_ref().unwrap_or(&locked.course.task.depends_on);
-    let intent_id = locked.course.task.intent_id;
-    let wait = wait_for(locked.work.conn(), intent_id, "depends_on", depends_on).await?;
-    if let Some(depends_on) = &change.depends_on {
-        let below = links::below(locked.work.conn(), depends_on).await?.into_iter().collect();
-        check_no_circle(id, depends_on, &below)?;
-    }
-    let jumps = !ctx.settings.strict;
-    locked
-        .ask(ctx, caller, Some(&claimer), None, jumps, |course, by| course.change(change, &wait, by))
-        .await?;
-    locked.close(ctx, &caller.agent).await
 }

@@ -67,7 +67,7 @@ pub async fn create(
 ) -> Outcome<TriggerView> {
     caller.require(Scope::IntentsWrite)?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
-    if let Some(trigger) = work.repeated::<Trigger>().await? {
+    if let Some(trigger) = work.repeated::<Trigger>()? {
         return Ok(TriggerView { trigger, secret: None });
     }
     let now = work.now();

@@ -134,7 +134,7 @@ type Entry = (i64, String, Option<String>, i64, chrono::DateTime<chrono::Utc>);
 
 /// Asserts that an intent's log has every number once, that its times never decrease and that its messages are
 /// numbered in this order. Returns the kind at each number.
-async fn check_line(world: &World, intent: &str) -> Vec<(i64, String)> {
+pub async fn check_line(world: &World, intent: &str) -> Vec<(i64, String)> {
     let uuid = intent.parse::<entente_domain::ids::IntentId>().unwrap().uuid();
     let rows: Vec<Entry> = sqlx::query_as(
         "SELECT seq, 'message', channel_id::text, number, created_at FROM messages WHERE intent_id = $1

@@ -32,7 +32,7 @@ pub async fn request(
     membership::find(work.conn(), &ask.principal_id, intent_id, ctx.now())
         .await?
         .ok_or_else(|| not_found("intent"))?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let now = work.now();

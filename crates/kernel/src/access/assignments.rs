@@ -86,12 +86,11 @@ pub async fn assign(
     check_name("agent_id", agent_id)?;
     check_name("role", role)?;
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let membership = work.require(Level::Write)?;
     if role == "coordinator" {
         membership.access.require_manager()?;
     }
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let attempt =
@@ -134,9 +133,8 @@ pub async fn put(
 /// The intent does not exist or is not writable; the agent is not assigned to it.
 pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id: &str) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
-    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let membership = work.require(Level::Write)?;
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "unassign_agent" };
     let mut work = governance::admit_assignment(caller, work, attempt, agent_id, true).await?;

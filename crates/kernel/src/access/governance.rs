@@ -40,10 +40,11 @@ pub struct Attempt<'a> {
 /// [`GovernanceViolation`](entente_domain::refusal::Code::GovernanceViolation), which is recorded in the log.
 pub async fn admit<'a>(
     caller: &'a Caller,
-    mut work: IntentTx<'a>,
+    work: IntentTx<'a>,
     attempt: Attempt<'_>,
 ) -> Outcome<IntentTx<'a>> {
-    match may_work(work.conn(), attempt.intent_id, attempt.membership, attempt.agent).await? {
+    let judge = |policy: &GovernancePolicy| policy.judge_write(attempt.agent, attempt.membership.assigned);
+    match work.policy().map_or(Ok(()), judge) {
         Ok(()) => Ok(work),
         Err(refusal) => refuse(caller, work, attempt, refusal).await,
     }
@@ -59,10 +60,26 @@ pub async fn admit_tx(ctx: &Ctx, caller: &Caller, mut tx: Tx, attempt: Attempt<'
         Err(refusal) if refusal.violation.is_none() => Err(refusal.into()),
         Err(refusal) => {
             tx.rollback().await?;
-            let work = IntentTx::begin(ctx, caller, attempt.intent_id, None).await?;
-            record(work, attempt, refusal).await
+            record_violation(ctx, caller, attempt.intent_id, (attempt.agent, attempt.operation), refusal)
+                .await
         }
     }
+}
+
+/// Records that the policy refused an operation of this agent, in a transaction of its own, after the operation was
+/// rolled back.
+///
+/// # Errors
+/// Always: the refusal.
+pub async fn record_violation<T>(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    (agent, operation): (&str, &'static str),
+    refusal: Refusal,
+) -> Outcome<T> {
+    let work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    record(work, agent, operation, refusal).await
 }
 
 /// Whether the policy lets an agent work, for operations that check many agents at once and record no
@@ -87,13 +104,12 @@ pub async fn may_work(
 /// As [`admit`].
 pub async fn admit_cost<'a>(
     caller: &'a Caller,
-    mut work: IntentTx<'a>,
+    work: IntentTx<'a>,
     attempt: Attempt<'_>,
     spent: Amount,
     adding: Amount,
 ) -> Outcome<IntentTx<'a>> {
-    let policy = policy(work.conn(), attempt.intent_id, attempt.membership).await?;
-    match policy.map_or(Ok(()), |policy| policy.judge_cost(spent, adding)) {
+    match work.policy().map_or(Ok(()), |policy| policy.judge_cost(spent, adding)) {
         Ok(()) => Ok(work),
         Err(refusal) => refuse(caller, work, attempt, refusal).await,
     }
@@ -105,17 +121,16 @@ pub async fn admit_cost<'a>(
 /// As [`admit`].
 pub async fn admit_assignment<'a>(
     caller: &'a Caller,
-    mut work: IntentTx<'a>,
+    work: IntentTx<'a>,
     attempt: Attempt<'_>,
     agent: &str,
     leaves: bool,
 ) -> Outcome<IntentTx<'a>> {
-    let policy = policy(work.conn(), attempt.intent_id, attempt.membership).await?;
-    let Some(policy) = policy else { return Ok(work) };
+    let Some(policy) = work.policy() else { return Ok(work) };
     let manages =
         attempt.membership.access.manages() || attempt.membership.coordinates || caller.has(Scope::Admin);
     let judge = if leaves { GovernancePolicy::judge_removal } else { GovernancePolicy::judge_assignment };
-    match judge(&policy, attempt.agent, manages, agent) {
+    match judge(policy, attempt.agent, manages, agent) {
         Ok(()) => Ok(work),
         Err(refusal) => refuse(caller, work, attempt, refusal).await,
     }
@@ -135,13 +150,17 @@ pub async fn refuse<'a, T>(
         return Err(refusal.into());
     }
     // None of the operation's writes may stay, only the record of the violation.
-    record(work.restart(caller).await?, attempt, refusal).await
+    record(work.restart(caller).await?, attempt.agent, attempt.operation, refusal).await
 }
 
 /// Records the violation in a fresh transaction, unless it was recorded shortly before.
-async fn record<T>(mut work: IntentTx<'_>, attempt: Attempt<'_>, refusal: Refusal) -> Outcome<T> {
-    let Attempt { intent_id, agent, operation, .. } = attempt;
-    let now = work.now();
+async fn record<T>(
+    mut work: IntentTx<'_>,
+    agent: &str,
+    operation: &'static str,
+    refusal: Refusal,
+) -> Outcome<T> {
+    let (intent_id, now) = (work.log().intent_id, work.now());
     if let Some(violation) = refusal.violation.as_deref()
         && is_news(work.conn(), intent_id, agent, violation, now).await?
     {

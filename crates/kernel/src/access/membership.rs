@@ -4,29 +4,16 @@
 
 use std::collections::HashSet;
 
-use entente_domain::access::{self as domain, AccessLevel, Facts, Level, Policy};
+use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
-use entente_domain::openintent::intents::IntentStatus;
 use sqlx::PgConnection;
 
-use crate::{Caller, Outcome, not_found, unknown};
-
-/// An agent's membership in an intent.
-#[derive(Debug, Clone)]
-pub struct Membership {
-    /// Its access level.
-    pub access: AccessLevel,
-    /// Whether it is assigned to the intent as a coordinator (RFC-0021 §5.3).
-    pub coordinates: bool,
-    /// Whether it is assigned to the intent at all.
-    pub assigned: bool,
-    /// The intent's status.
-    pub status: IntentStatus,
-    /// Whether the intent has a governance policy (RFC-0013), which may restrict the access level.
-    pub governed: bool,
-}
+pub use crate::facts::Membership;
+use crate::facts::MembershipColumns;
+pub(crate) use crate::facts::{level, policy};
+use crate::{Caller, Outcome, not_found};
 
 /// Loads the membership of `agent` in an intent; `None` if there is no such intent.
 ///
@@ -74,19 +61,17 @@ pub async fn find_all(
     .fetch_all(conn)
     .await?;
     let memberships = rows.into_iter().map(|row| {
-        let own = match row.permission {
-            Some(word) => Some((level(&word)?, row.expires_at)),
-            None => None,
-        };
-        let policy = row.default_policy.map_or(Ok(Policy::Open), |word| policy(&word))?;
-        let facts = Facts { created_by: &row.created_by, policy, has_entries: row.has_entries, own };
-        let membership = Membership {
-            access: domain::access(&row.agent, facts),
-            coordinates: row.role.as_deref() == Some("coordinator"),
-            assigned: row.role.is_some(),
-            status: IntentStatus::parse(&row.status).ok_or_else(|| unknown("intent status", &row.status))?,
+        let columns = MembershipColumns {
+            created_by: &row.created_by,
+            status: &row.status,
+            default_policy: row.default_policy.as_deref(),
+            has_entries: row.has_entries,
+            permission: row.permission.as_deref(),
+            expires_at: row.expires_at,
+            role: row.role.as_deref(),
             governed: row.governed,
         };
+        let membership = columns.membership(&row.agent)?;
         Ok(((IntentId::from(row.id), row.agent), membership))
     });
     memberships.collect()
@@ -109,14 +94,6 @@ pub async fn writers(
         .filter(|(_, membership)| membership.access.reaches(Level::Write))
         .map(|((_, agent), _)| agent)
         .collect())
-}
-
-pub(crate) fn level(word: &str) -> Outcome<Level> {
-    Level::parse(word).ok_or_else(|| unknown("permission", word))
-}
-
-pub(crate) fn policy(word: &str) -> Outcome<Policy> {
-    Policy::parse(word).ok_or_else(|| unknown("policy", word))
 }
 
 /// Requires a level of access to an intent.

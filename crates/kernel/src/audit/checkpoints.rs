@@ -43,7 +43,7 @@ pub async fn create(
     }
     let tree = whole(ctx, log).await?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let made = take(ctx, &mut work, log, &tree, caller.principal()).await?;

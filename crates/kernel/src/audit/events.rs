@@ -53,7 +53,8 @@ pub async fn list(
     page(&mut connection, caller, intent_id, filter).await
 }
 
-/// Appends a client's event to an intent's log.
+/// Appends a client's event to an intent's log, in a transaction of its own, which also records a refusal by the
+/// intent's policy. The message writer appends most events, many in one commit.
 ///
 /// # Errors
 /// The intent does not exist or is not writable; the event is invalid.
@@ -69,7 +70,7 @@ pub async fn append(
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
     let membership =
         membership::require(work.conn(), &draft.actor, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let attempt = Attempt { intent_id, membership: &membership, agent: &draft.actor, operation: "log_event" };

@@ -1,11 +1,12 @@
-//! Proofs on messages (RFC-0018, RFC-0021): checked before a message reaches the writers, so that a message without a
-//! proof costs no look-up. `events.rs` checks those on events. This file only reads.
+//! Proofs on messages and posted events (RFC-0018, RFC-0021): checked before they reach the writers, so that one without a
+//! proof costs no look-up. This file only reads.
 
 use std::collections::BTreeSet;
 
 use entente_domain::identity::identities::Identity;
-use entente_domain::ids::ChannelId;
-use entente_domain::log::proofs::{is_checked, judge};
+use entente_domain::ids::{ChannelId, IntentId};
+use entente_domain::log::events::Draft as EventDraft;
+use entente_domain::log::proofs::{is_checked, judge, judge_event};
 use entente_domain::openintent::messages::Draft;
 use entente_domain::openintent::messages::proofs::{in_metadata, of_message, readable};
 use entente_domain::refusal::{Code, Refusal};
@@ -53,6 +54,23 @@ pub async fn objections(
 /// As [`objections`].
 pub async fn objection(ctx: &Ctx, channel_id: ChannelId, draft: &Draft) -> Outcome<Option<Refusal>> {
     Ok(objections(ctx, channel_id, &[draft]).await?.pop().flatten())
+}
+
+/// Checks the proof on a client's event, and marks the draft as verified or not. Returns the refusal for the writer, as
+/// [`objections`] does.
+///
+/// # Errors
+/// Returns database errors.
+pub async fn of_event(ctx: &Ctx, intent_id: IntentId, draft: &mut EventDraft) -> Outcome<Option<Refusal>> {
+    if draft.proof.is_none() {
+        return Ok(None);
+    }
+    let known = identities::load(&mut *ctx.pool.acquire().await?, &draft.actor).await?;
+    match judge_event(intent_id, draft, known.as_ref(), ctx.now(), ctx.settings.strict) {
+        Ok(verified) => draft.proof_verified = verified,
+        Err(refusal) => return Ok(Some(refusal)),
+    }
+    Ok(None)
 }
 
 fn check(

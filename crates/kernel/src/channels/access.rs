@@ -12,8 +12,9 @@ use entente_runtime::metrics::Metrics;
 use sqlx::PgConnection;
 
 use crate::access::membership;
+use crate::access::membership::Membership;
 use crate::channels::load;
-use crate::{Caller, Ctx, Outcome, not_found};
+use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 
 /// Maximum number of channels in the cache; the least recently used one is dropped.
 const CAPACITY: usize = 100_000;
@@ -70,14 +71,33 @@ pub async fn visit(
     id: ChannelId,
     now: Timestamp,
 ) -> Outcome<ChannelAccess> {
-    let mut channel = load(conn, id).await?.ok_or_else(|| not_found("channel"))?;
+    let channel = load(conn, id).await?.ok_or_else(|| not_found("channel"))?;
     let membership = membership::find(conn, &caller.agent, channel.intent_id, now).await?;
     let membership = membership
         .filter(|membership| membership.access.reaches(Level::Read))
         .ok_or_else(|| not_found("channel"))?;
+    Ok(of_member(channel, caller, &membership, now))
+}
+
+/// As [`visit`], within an operation on the channel's intent.
+///
+/// # Errors
+/// As [`visit`].
+pub async fn visit_within(work: &mut IntentTx<'_>, caller: &Caller, id: ChannelId) -> Outcome<ChannelAccess> {
+    let (membership, now) = (work.visit("channel")?, work.now());
+    let channel = load(work.reading(), id).await?.ok_or_else(|| not_found("channel"))?;
+    Ok(of_member(channel, caller, &membership, now))
+}
+
+fn of_member(
+    mut channel: Channel,
+    caller: &Caller,
+    membership: &Membership,
+    now: Timestamp,
+) -> ChannelAccess {
     let manages = channel.managed_by(&caller.agent, membership.access, membership.coordinates);
     settle(&mut channel, now);
-    Ok(ChannelAccess { channel, manages })
+    ChannelAccess { channel, manages }
 }
 
 /// Returns the intent that a channel belongs to.

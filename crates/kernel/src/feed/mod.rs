@@ -314,11 +314,21 @@ fn records_after(head: Option<i64>, log: &IntentLog) -> Option<Vec<Record>> {
     events.iter().map(record).collect()
 }
 
-/// Returns the record of an event as it is read again: canonical JSON writes some numbers of a payload otherwise.
+/// Returns the record of an event, if followers need no more than the event.
 fn record(event: &Event) -> Option<Record> {
-    if changes::changes_intent(event) || event.proof.is_some() {
+    if changes::changes_intent(event) {
         return None;
     }
+    Some(Record::Event { event: read_again(event)?, change: None })
+}
+
+/// Returns an event as it is read again: canonical JSON writes some numbers of a payload or a proof otherwise.
+#[must_use]
+pub fn read_again(event: &Event) -> Option<Event> {
     let payload = serde_json::from_str(&canonical::text(&event.payload).ok()?).ok()?;
-    Some(Record::Event { event: Event { payload, ..event.clone() }, change: None })
+    let proof = match &event.proof {
+        Some(proof) => Some(serde_json::from_str(&canonical::text(proof).ok()?).ok()?),
+        None => None,
+    };
+    Some(Event { payload, proof, ..event.clone() })
 }

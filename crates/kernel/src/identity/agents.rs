@@ -156,19 +156,14 @@ pub async fn find(conn: &mut PgConnection, agent_id: &str) -> Outcome<Option<Age
     row.map(Agent::try_from).transpose()
 }
 
-/// Locks an agent's record, if it has one, until the transaction ends: operations that assign work to the
-/// agent and operations that take all of its work away see each other's changes.
+/// Locks an agent's record, if it has one, until the transaction ends, and returns it as stored: operations that assign
+/// work to the agent and operations that take all of its work away see each other's changes.
 ///
 /// # Errors
-/// A database error.
-pub async fn hold(conn: &mut PgConnection, agent_id: &str) -> Outcome<()> {
-    sqlx::query!(
-        "-- agents::hold\n SELECT 1 AS one FROM agents WHERE agent_id = $1 FOR NO KEY UPDATE",
-        agent_id
-    )
-    .fetch_optional(conn)
-    .await?;
-    Ok(())
+/// A database error; a stored value is invalid.
+pub async fn hold(conn: &mut PgConnection, agent_id: &str) -> Outcome<Option<Agent>> {
+    let row = select!("agents::hold", "WHERE agent_id = $1 FOR NO KEY UPDATE", agent_id);
+    row.fetch_optional(conn).await?.map(Agent::try_from).transpose()
 }
 
 /// Loads the agents with one of these roles, as stored.

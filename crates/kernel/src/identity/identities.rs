@@ -31,7 +31,7 @@ pub async fn begin(
 ) -> Outcome<Challenge> {
     require_self(ctx, caller, agent_id)?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let now = work.now();
@@ -63,7 +63,7 @@ pub async fn complete(
 ) -> Outcome<Identity> {
     require_self(ctx, caller, agent_id)?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let now = work.now();
@@ -137,7 +137,7 @@ pub async fn rotate(
 ) -> Outcome<Identity> {
     require_self(ctx, caller, agent_id)?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     let now = work.now();

@@ -68,7 +68,7 @@ pub async fn create(
     let whom = principals::find(work.conn(), principal_id).await?.ok_or_else(|| not_found("principal"))?;
     may_let_in(caller.grant.kind, whom.kind, ask.scopes.as_deref())?;
     check_label(whom.kind, ask.label.as_deref())?;
-    if let Some(key) = work.repeated().await? {
+    if let Some(key) = work.repeated()? {
         return Ok(NewKey { key, secret: None });
     }
     let now = work.now();
@@ -108,7 +108,7 @@ pub async fn rotate(
     let Found { key: old, kind, .. } = reachable(work.conn(), caller, id).await?;
     caller.require_power_over(&old)?;
     may_let_in(caller.grant.kind, kind, Some(&old.scopes))?;
-    if let Some(key) = work.repeated().await? {
+    if let Some(key) = work.repeated()? {
         return Ok(NewKey { key, secret: None });
     }
     let now = work.now();

@@ -116,7 +116,7 @@ pub async fn link(
     let ticket = Ticket::mint(&*ctx.chance);
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
     person(work.conn(), caller.grant.kind, principal_id).await?;
-    if let Some(expires_at) = work.repeated().await? {
+    if let Some(expires_at) = work.repeated()? {
         return Ok(NewLink { path: None, expires_at });
     }
     let key = &caller.grant.key;

@@ -31,7 +31,7 @@ pub async fn create(
         check_name("display_name", name)?;
     }
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     if find(work.conn(), &id).await?.is_some() {

@@ -1,5 +1,5 @@
-//! The one statement that writes messages together with the ends of the logs, the marks of channels over their
-//! limit, the events of audited channels, waiting and answered requests, and idempotency keys.
+//! The one statement that writes messages and events together with the ends of the logs, the marks of channels over
+//! their limit, waiting and answered requests, and idempotency keys.
 //!
 //! It is one statement because a round trip costs more than all of its work, and because a single statement is a
 //! transaction of its own. It is guarded: the rows of an intent are written only if its log still ends where the
@@ -19,6 +19,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::idempotency::StoredResponse;
+use crate::log::writer::IntentLog;
 use crate::{Outcome, lock_key};
 
 /// End of an intent's log before and after a write.
@@ -69,6 +70,22 @@ fn single(message: &Message) -> Option<&str> {
 /// Returns whether a message waits for something: a request for its response, any message for its expiry.
 fn waits(message: &Message) -> bool {
     message.message_type == MessageType::Request || message.expires_at.is_some()
+}
+
+/// The members of events that are stored as canonical JSON.
+struct EventTexts {
+    payloads: Vec<String>,
+    proofs: Vec<Option<String>>,
+}
+
+impl EventTexts {
+    fn of(events: &[&Event]) -> Outcome<Self> {
+        let proof = |event: &&Event| event.proof.as_ref().map(canonical::text).transpose();
+        Ok(Self {
+            payloads: events.iter().map(|event| canonical::text(&event.payload)).collect::<Result<_, _>>()?,
+            proofs: events.iter().map(proof).collect::<Result<_, _>>()?,
+        })
+    }
 }
 
 /// Collects a column of the rows to write, as an array for `UNNEST`.
@@ -143,7 +160,9 @@ impl Writing<'_> {
         let overfull: Vec<Uuid> = self.overfull();
         let plain =
             self.events.is_empty() && self.answered.is_empty() && self.kept.is_empty() && overfull.is_empty();
-        let passed = if plain && !self.messages.iter().any(|m| waits(m)) {
+        let passed = if self.messages.is_empty() && self.answered.is_empty() {
+            self.write_events(conn, now).await?
+        } else if plain && !self.messages.iter().any(|m| waits(m)) {
             statement!(self, "",).fetch_all(conn).await?
         } else {
             self.write_more(conn, &overfull, now).await?
@@ -164,6 +183,73 @@ impl Writing<'_> {
         over.filter(|c| self.messages.iter().any(|m| marks(&m, c))).map(|c| c.id.uuid()).collect()
     }
 
+    /// Like [`Self::write`], without messages and what belongs to them: with fewer parts the statement costs less.
+    async fn write_events(&self, conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<Uuid>> {
+        let texts = EventTexts::of(&self.events)?;
+        let passed = sqlx::query_scalar!(
+            r"-- message_writer::write_events
+             WITH clock AS (
+                 UPDATE intent_clock c
+                 SET last_seq = u.last_seq, sequence = u.sequence, head_hash = u.head_hash, last_at = u.last_at
+                 FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::timestamptz[],
+                             $7::bigint[])
+                      AS u (intent_id, expected, last_seq, sequence, head_hash, last_at, lock_key)
+                 WHERE c.intent_id = u.intent_id AND c.last_seq = u.expected AND pg_try_advisory_xact_lock(u.lock_key)
+                 RETURNING c.intent_id),
+             logged AS (
+                 INSERT INTO events (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
+                                     previous_event_hash, event_hash, posted, trace_id, parent_event_id, proof,
+                                     proof_verified)
+                 SELECT e.intent_id, e.seq, e.sequence, e.id, e.event_type, e.actor, e.payload, e.created_at,
+                        e.previous_event_hash, e.event_hash, e.posted, e.trace_id, e.parent_event_id, e.proof,
+                        e.proof_verified
+                 FROM UNNEST($8::uuid[], $9::bigint[], $10::bigint[], $11::uuid[], $12::text[], $13::text[],
+                             $14::text[], $15::timestamptz[], $16::bytea[], $17::bytea[], $18::boolean[], $19::text[],
+                             $20::text[], $21::text[], $22::boolean[])
+                      AS e (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
+                            previous_event_hash, event_hash, posted, trace_id, parent_event_id, proof, proof_verified)
+                 JOIN clock USING (intent_id)),
+             kept AS (
+                 INSERT INTO idempotency (principal_id, key, fingerprint, outcome, created_at)
+                 SELECT k.principal_id, k.key, k.fingerprint, k.outcome, $28
+                 FROM UNNEST($23::text[], $24::text[], $25::bytea[], $26::text[], $27::uuid[])
+                      AS k (principal_id, key, fingerprint, outcome, intent_id)
+                 JOIN clock USING (intent_id))
+             SELECT intent_id FROM clock",
+            column!(self.advances, a => a.intent_id.uuid()),
+            column!(self.advances, a => a.expected),
+            column!(self.advances, a => a.tail.seq),
+            column!(self.advances, a => a.tail.sequence),
+            column!(self.advances, a => a.tail.head.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
+            column!(self.advances, a => a.tail.at),
+            column!(self.advances, a => lock_key(a.intent_id)),
+            column!(self.events, e => e.intent_id.uuid()),
+            column!(self.events, e => e.seq),
+            column!(self.events, e => e.sequence),
+            column!(self.events, e => e.id.uuid()),
+            column!(self.events, e => e.event_type.as_str()) as &[&str],
+            column!(self.events, e => e.actor.as_str()) as &[&str],
+            &texts.payloads,
+            column!(self.events, e => e.created_at),
+            column!(self.events, e => e.previous_event_hash.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
+            column!(self.events, e => e.event_hash.as_slice()) as &[&[u8]],
+            column!(self.events, e => e.posted),
+            column!(self.events, e => e.trace_id.as_deref()) as &[Option<&str>],
+            column!(self.events, e => e.parent_event_id.as_deref()) as &[Option<&str>],
+            &texts.proofs as &[Option<String>],
+            column!(self.events, e => e.proof_verified),
+            column!(self.kept, k => k.0.principal_id.as_str()) as &[&str],
+            column!(self.kept, k => k.0.key.as_str()) as &[&str],
+            column!(self.kept, k => k.0.fingerprint.as_slice()) as &[&[u8]],
+            column!(self.kept, k => k.0.outcome.as_str()) as &[&str],
+            column!(self.kept, k => k.1.uuid()),
+            now,
+        )
+        .fetch_all(conn)
+        .await?;
+        Ok(passed)
+    }
+
     /// Like [`Self::write`], with waiting and answered requests, events, and idempotency keys.
     async fn write_more(
         &self,
@@ -171,11 +257,7 @@ impl Writing<'_> {
         overfull: &[Uuid],
         now: Timestamp,
     ) -> Outcome<Vec<Uuid>> {
-        let payloads = self
-            .events
-            .iter()
-            .map(|event| canonical::text(&event.payload))
-            .collect::<Result<Vec<String>, _>>()?;
+        let texts = EventTexts::of(&self.events)?;
         let passed = statement!(
             self,
             r", waiting AS (
@@ -194,23 +276,26 @@ impl Writing<'_> {
                  WHERE p.channel_id = a.channel_id AND p.number = a.number),
              logged AS (
                  INSERT INTO events (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
-                                     previous_event_hash, event_hash, posted, trace_id, parent_event_id)
+                                     previous_event_hash, event_hash, posted, trace_id, parent_event_id, proof,
+                                     proof_verified)
                  SELECT e.intent_id, e.seq, e.sequence, e.id, e.event_type, e.actor, e.payload, e.created_at,
-                        e.previous_event_hash, e.event_hash, false, e.trace_id, e.parent_event_id
+                        e.previous_event_hash, e.event_hash, e.posted, e.trace_id, e.parent_event_id, e.proof,
+                        e.proof_verified
                  FROM UNNEST($27::uuid[], $28::bigint[], $29::bigint[], $30::uuid[], $31::text[], $32::text[],
-                             $33::text[], $34::timestamptz[], $35::bytea[], $36::bytea[], $37::text[], $38::text[])
+                             $33::text[], $34::timestamptz[], $35::bytea[], $36::bytea[], $37::boolean[], $38::text[],
+                             $39::text[], $40::text[], $41::boolean[])
                       AS e (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
-                            previous_event_hash, event_hash, trace_id, parent_event_id)
+                            previous_event_hash, event_hash, posted, trace_id, parent_event_id, proof, proof_verified)
                  JOIN clock USING (intent_id)),
              kept AS (
                  INSERT INTO idempotency (principal_id, key, fingerprint, outcome, created_at)
-                 SELECT k.principal_id, k.key, k.fingerprint, k.outcome, $44
-                 FROM UNNEST($39::text[], $40::text[], $41::bytea[], $42::text[], $43::uuid[])
+                 SELECT k.principal_id, k.key, k.fingerprint, k.outcome, $47
+                 FROM UNNEST($42::text[], $43::text[], $44::bytea[], $45::text[], $46::uuid[])
                       AS k (principal_id, key, fingerprint, outcome, intent_id)
                  JOIN clock USING (intent_id)),
              marked AS (
                  UPDATE channels SET over_limit = true
-                 WHERE id = ANY($45) AND NOT over_limit AND intent_id IN (SELECT intent_id FROM clock))",
+                 WHERE id = ANY($48) AND NOT over_limit AND intent_id IN (SELECT intent_id FROM clock))",
             column!(self.messages, m => single(m)) as &[Option<&str>],
             column!(self.messages, m => waits(m)),
             column!(self.answered, a => a.0.uuid()),
@@ -222,12 +307,15 @@ impl Writing<'_> {
             column!(self.events, e => e.id.uuid()),
             column!(self.events, e => e.event_type.as_str()) as &[&str],
             column!(self.events, e => e.actor.as_str()) as &[&str],
-            &payloads,
+            &texts.payloads,
             column!(self.events, e => e.created_at),
             column!(self.events, e => e.previous_event_hash.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
             column!(self.events, e => e.event_hash.as_slice()) as &[&[u8]],
+            column!(self.events, e => e.posted),
             column!(self.events, e => e.trace_id.as_deref()) as &[Option<&str>],
             column!(self.events, e => e.parent_event_id.as_deref()) as &[Option<&str>],
+            &texts.proofs as &[Option<String>],
+            column!(self.events, e => e.proof_verified),
             column!(self.kept, k => k.0.principal_id.as_str()) as &[&str],
             column!(self.kept, k => k.0.key.as_str()) as &[&str],
             column!(self.kept, k => k.0.fingerprint.as_slice()) as &[&[u8]],
@@ -240,4 +328,65 @@ impl Writing<'_> {
         .await?;
         Ok(passed)
     }
+}
+
+/// Writes what was recorded in logs whose intents are locked, and stores responses, in one statement.
+///
+/// # Errors
+/// A database error.
+pub async fn save(
+    conn: &mut PgConnection,
+    logs: &[&IntentLog],
+    kept: &[StoredResponse],
+    now: Timestamp,
+) -> Outcome<()> {
+    let events: Vec<&Event> = logs.iter().flat_map(|log| &log.recorded).collect();
+    let texts = EventTexts::of(&events)?;
+    sqlx::query!(
+        "-- log::save
+         WITH logged AS (
+             INSERT INTO events (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
+                                 previous_event_hash, event_hash, posted, trace_id, parent_event_id, proof,
+                                 proof_verified)
+             SELECT * FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::text[],
+                                  $7::text[], $8::timestamptz[], $9::bytea[], $10::bytea[], $11::boolean[],
+                                  $12::text[], $13::text[], $14::text[], $15::boolean[])),
+         kept AS (
+             INSERT INTO idempotency (principal_id, key, fingerprint, outcome, created_at)
+             SELECT k.principal_id, k.key, k.fingerprint, k.outcome, $20
+             FROM UNNEST($16::text[], $17::text[], $18::bytea[], $19::text[])
+                  AS k (principal_id, key, fingerprint, outcome))
+         INSERT INTO intent_clock (intent_id, last_seq, sequence, head_hash, last_at)
+         SELECT * FROM UNNEST($21::uuid[], $22::bigint[], $23::bigint[], $24::bytea[], $25::timestamptz[])
+         ON CONFLICT (intent_id) DO UPDATE SET last_seq = excluded.last_seq, sequence = excluded.sequence,
+             head_hash = excluded.head_hash, last_at = excluded.last_at",
+        column!(events, e => e.intent_id.uuid()),
+        column!(events, e => e.seq),
+        column!(events, e => e.sequence),
+        column!(events, e => e.id.uuid()),
+        column!(events, e => e.event_type.as_str()) as &[&str],
+        column!(events, e => e.actor.as_str()) as &[&str],
+        &texts.payloads,
+        column!(events, e => e.created_at),
+        column!(events, e => e.previous_event_hash.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
+        column!(events, e => e.event_hash.as_slice()) as &[&[u8]],
+        column!(events, e => e.posted),
+        column!(events, e => e.trace_id.as_deref()) as &[Option<&str>],
+        column!(events, e => e.parent_event_id.as_deref()) as &[Option<&str>],
+        &texts.proofs as &[Option<String>],
+        column!(events, e => e.proof_verified),
+        column!(kept, k => k.principal_id.as_str()) as &[&str],
+        column!(kept, k => k.key.as_str()) as &[&str],
+        column!(kept, k => k.fingerprint.as_slice()) as &[&[u8]],
+        column!(kept, k => k.outcome.as_str()) as &[&str],
+        now,
+        column!(logs, l => l.intent_id.uuid()),
+        column!(logs, l => l.tail.seq),
+        column!(logs, l => l.tail.sequence),
+        column!(logs, l => l.tail.head.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
+        column!(logs, l => l.tail.at),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }

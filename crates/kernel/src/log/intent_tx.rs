@@ -1,27 +1,60 @@
 //! The transaction of an operation on one intent, or on the system log: it holds the intent's lock and log, and ends
 //! in one place that writes the log, stores the response, commits and notifies the feed.
+//!
+//! It begins in two round trips (the locks with `BEGIN`, and the facts under them) and ends in two (the log with the
+//! response, and `COMMIT`).
 
+use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::Draft;
+use entente_domain::openintent::governance::GovernancePolicy;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
 
+use crate::facts::{self, Facts, Membership, Question};
+use crate::idempotency::StoredResponse;
+use crate::log::guarded_write;
 use crate::log::writer::IntentLog;
-use crate::{Caller, Ctx, Outcome, Tx, idempotency};
+use crate::{AppError, Caller, Ctx, Outcome, Tx, not_found};
 
 /// A transaction that holds the lock of one intent and its open log.
 ///
 /// Dropping it rolls everything back. [`Self::finish`] and [`Self::commit`] are the only ways to keep the writes, so
-/// no operation can forget to advance the log or to notify the feed.
+/// no operation can forget to advance the log or to notify the feed. An operation of a batch
+/// ([`crate::operations`]) has one as well; the batch ends it.
 pub struct IntentTx<'a> {
     ctx: &'a Ctx,
-    tx: Tx,
+    hold: Hold<'a>,
     log: IntentLog,
+    caller: Option<&'a Caller>,
     /// The caller's idempotency key.
-    once: Option<(&'a Caller, &'a Idempotency)>,
+    once: Option<&'a Idempotency>,
+    facts: Facts,
+    /// Whether the operation may have written rows.
+    has_written: bool,
+    /// Whether the operation returns the response of an earlier request.
+    has_repeated: bool,
+}
+
+/// The transaction itself.
+enum Hold<'a> {
+    /// Of this operation alone.
+    Own(Tx),
+    /// Of a batch.
+    Shared(&'a mut PgConnection),
+}
+
+/// What an operation of a batch leaves behind.
+pub(crate) struct Left {
+    /// The intent's log with what the operation recorded.
+    pub log: IntentLog,
+    /// Whether it may have written rows.
+    pub has_written: bool,
+    /// Whether its response is that of an earlier request.
+    pub has_repeated: bool,
 }
 
 impl<'a> IntentTx<'a> {
@@ -35,9 +68,8 @@ impl<'a> IntentTx<'a> {
         intent_id: IntentId,
         once: Option<&'a Idempotency>,
     ) -> Outcome<Self> {
-        let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-        let log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-        Ok(Self { ctx, tx, log, once: once.map(|once| (caller, once)) })
+        let tx = ctx.begin_once(&[intent_id], caller, once).await?;
+        Self::open(ctx, tx, intent_id, Some(caller), once).await
     }
 
     /// Begins the server's own operation, such as a sweep.
@@ -45,9 +77,60 @@ impl<'a> IntentTx<'a> {
     /// # Errors
     /// As [`Self::begin`].
     pub async fn unattended(ctx: &'a Ctx, intent_id: IntentId) -> Outcome<Self> {
-        let mut tx = ctx.begin(&[intent_id]).await?;
-        let log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
-        Ok(Self { ctx, tx, log, once: None })
+        let tx = ctx.begin(&[intent_id]).await?;
+        Self::open(ctx, tx, intent_id, None, None).await
+    }
+
+    /// Reads the facts under the locks.
+    async fn open(
+        ctx: &'a Ctx,
+        mut tx: Tx,
+        intent_id: IntentId,
+        caller: Option<&'a Caller>,
+        once: Option<&'a Idempotency>,
+    ) -> Outcome<Self> {
+        let now = ctx.now();
+        let question = Question {
+            intent_id,
+            agent: caller.map_or("", |caller| &caller.agent),
+            once: caller.zip(once).map(|(caller, once)| (caller.principal(), once)),
+        };
+        let facts = facts::load(&mut tx, &[question], now).await?.pop().unwrap_or_default();
+        let log = IntentLog::of(intent_id, facts.tail.as_ref(), caller.and_then(|caller| caller.trace), now)?;
+        let (has_written, has_repeated) = (false, false);
+        Ok(Self { ctx, hold: Hold::Own(tx), log, caller, once, facts, has_written, has_repeated })
+    }
+
+    /// Opens an operation of a batch, in the batch's transaction, which holds its locks.
+    pub(crate) fn shared(
+        ctx: &'a Ctx,
+        conn: &'a mut PgConnection,
+        mut log: IntentLog,
+        caller: &'a Caller,
+        once: Option<&'a Idempotency>,
+        facts: Facts,
+    ) -> Self {
+        log.trace = caller.trace;
+        let (has_written, has_repeated) = (false, false);
+        let caller = Some(caller);
+        Self { ctx, hold: Hold::Shared(conn), log, caller, once, facts, has_written, has_repeated }
+    }
+
+    /// Ends an operation of a batch.
+    pub(crate) fn leave(self) -> Left {
+        Left { log: self.log, has_written: self.has_written, has_repeated: self.has_repeated }
+    }
+
+    /// The intent.
+    #[must_use]
+    pub fn intent_id(&self) -> IntentId {
+        self.log.intent_id
+    }
+
+    /// The context of the operation.
+    #[must_use]
+    pub fn ctx(&self) -> &'a Ctx {
+        self.ctx
     }
 
     /// Time of everything recorded now; it never goes back along the log.
@@ -58,7 +141,14 @@ impl<'a> IntentTx<'a> {
 
     /// The connection, for reads and writes under the lock.
     pub fn conn(&mut self) -> &mut PgConnection {
-        &mut self.tx
+        self.has_written = true;
+        self.hold.conn()
+    }
+
+    /// The connection, for reads alone: if the operation is refused after nothing else, the batch that it is part of
+    /// goes on without it.
+    pub fn reading(&mut self) -> &mut PgConnection {
+        self.hold.conn()
     }
 
     /// The intent's log.
@@ -68,18 +158,63 @@ impl<'a> IntentTx<'a> {
 
     /// The connection and the log together, for functions that write rows and record events.
     pub fn parts(&mut self) -> (&mut PgConnection, &mut IntentLog) {
-        (&mut self.tx, &mut self.log)
+        self.has_written = true;
+        (self.hold.conn(), &mut self.log)
+    }
+
+    /// As [`Self::parts`], for a function that writes nothing if it refuses.
+    pub fn undecided_parts(&mut self) -> (&mut PgConnection, &mut IntentLog) {
+        (self.hold.conn(), &mut self.log)
+    }
+
+    /// Requires that the caller's agent has a level of access to the intent.
+    ///
+    /// # Errors
+    /// `NotFound`, `AccessClosed` or `Forbidden`.
+    pub fn require(&self, need: Level) -> Outcome<Membership> {
+        let membership = self.facts.membership.as_ref().ok_or_else(|| not_found("intent"))?;
+        membership.access.require(need)?;
+        Ok(membership.clone())
+    }
+
+    /// Returns the caller's membership, if it may read the intent; otherwise the `noun` on it is not found.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn visit(&self, noun: &str) -> Outcome<Membership> {
+        let membership = self.facts.membership.as_ref();
+        let membership = membership.filter(|membership| membership.access.reaches(Level::Read));
+        membership.cloned().ok_or_else(|| not_found(noun))
+    }
+
+    /// Requires that the intent's policy lets the caller's agent work on it (RFC-0013). The caller of the operation
+    /// records the violation.
+    ///
+    /// # Errors
+    /// [`GovernanceViolation`](entente_domain::refusal::Code::GovernanceViolation).
+    pub fn admit(&self) -> Outcome<()> {
+        let Some((policy, caller)) = self.facts.policy.as_ref().zip(self.caller) else { return Ok(()) };
+        let assigned = self.facts.membership.as_ref().is_some_and(|membership| membership.assigned);
+        Ok(policy.judge_write(&caller.agent, assigned)?)
+    }
+
+    /// Returns the intent's policy, as it was when the transaction began.
+    #[must_use]
+    pub fn policy(&self) -> Option<&GovernancePolicy> {
+        self.facts.policy.as_ref()
     }
 
     /// Returns the stored response of the same earlier request, if any.
     ///
     /// # Errors
     /// The key was used for a different request.
-    pub async fn repeated<T: DeserializeOwned>(&mut self) -> Outcome<Option<T>> {
-        match self.once {
-            Some((caller, once)) => idempotency::find(&mut self.tx, caller, Some(once)).await,
-            None => Ok(None),
+    pub fn repeated<T: DeserializeOwned>(&mut self) -> Outcome<Option<T>> {
+        let Some((earlier, once)) = self.facts.earlier.as_ref().zip(self.once) else { return Ok(None) };
+        if earlier.fingerprint != once.fingerprint {
+            return Err(Idempotency::mismatch().into());
         }
+        self.has_repeated = true;
+        Ok(Some(serde_json::from_str(&earlier.outcome)?))
     }
 
     /// Seals an event and appends it to the log.
@@ -93,12 +228,12 @@ impl<'a> IntentTx<'a> {
     /// # Errors
     /// A database error; nothing was written, unless it is [`AppError::Unavailable`](crate::AppError::Unavailable),
     /// whose outcome is unknown.
-    pub async fn finish<T: Serialize>(mut self, response: T) -> Outcome<T> {
-        if let Some((caller, once)) = self.once {
-            let now = self.log.now();
-            idempotency::keep(&mut self.tx, caller, Some(once), &response, now).await?;
-        }
-        self.commit().await?;
+    pub async fn finish<T: Serialize>(self, response: T) -> Outcome<T> {
+        let kept = match self.caller.zip(self.once) {
+            Some((caller, once)) => Some(StoredResponse::new(caller, once, &response)?),
+            None => None,
+        };
+        self.end(kept).await?;
         Ok(response)
     }
 
@@ -108,14 +243,21 @@ impl<'a> IntentTx<'a> {
     /// # Errors
     /// As [`Self::finish`].
     pub async fn commit(self) -> Outcome<()> {
-        let Self { ctx, mut tx, log, .. } = self;
-        if !log.has_advanced() {
-            tx.commit().await?;
-            return Ok(());
+        self.end(None).await
+    }
+
+    async fn end(self, kept: Option<StoredResponse>) -> Outcome<()> {
+        let Self { ctx, hold, log, .. } = self;
+        let Hold::Own(mut tx) = hold else {
+            return Err(AppError::Inconsistent("an operation of a batch has ended itself".to_owned()));
+        };
+        if log.has_advanced() || kept.is_some() {
+            guarded_write::save(&mut tx, &[&log], kept.as_slice(), log.now()).await?;
         }
-        log.save(&mut tx).await?;
         tx.commit().await?;
-        ctx.feed.publish_log(&log);
+        if log.has_advanced() {
+            ctx.feed.publish_log(&log);
+        }
         Ok(())
     }
 
@@ -124,8 +266,19 @@ impl<'a> IntentTx<'a> {
     /// # Errors
     /// As [`Self::begin`].
     pub async fn restart(self, caller: &'a Caller) -> Outcome<Self> {
-        let Self { ctx, tx, log, .. } = self;
-        tx.rollback().await?;
+        let Self { ctx, hold, log, .. } = self;
+        if let Hold::Own(tx) = hold {
+            tx.rollback().await?;
+        }
         Self::begin(ctx, caller, log.intent_id, None).await
+    }
+}
+
+impl Hold<'_> {
+    fn conn(&mut self) -> &mut PgConnection {
+        match self {
+            Self::Own(tx) => tx,
+            Self::Shared(conn) => conn,
+        }
     }
 }

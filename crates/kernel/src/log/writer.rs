@@ -3,7 +3,7 @@
 //! An operation opens a [`IntentLog`] under the intent's lock, records events on it, and saves it before the
 //! commit. `audit/events.rs` reads the events.
 
-use entente_domain::canonical::{self, Digest};
+use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{EventId, IntentId};
 use entente_domain::log::events::{Draft, Event, Tail, seal};
@@ -12,6 +12,8 @@ use entente_domain::openintent::messages::Message;
 use entente_domain::traces::Trace;
 use sqlx::PgConnection;
 
+use crate::facts::StoredTail;
+use crate::log::guarded_write;
 use crate::log::guarded_write::{Advance, Writing};
 use crate::{AppError, Ctx, Outcome};
 
@@ -43,14 +45,42 @@ impl IntentLog {
     ) -> Outcome<Self> {
         let tails = tails(conn, &[intent_id]).await?;
         let tail = tails.into_iter().next().map_or_else(|| Tail::empty(now), |(_, tail)| tail);
-        let opened_at = tail.seq;
-        Ok(Self {
-            intent_id,
-            tail: Tail { at: tail.at.max(now), ..tail },
-            recorded: Vec::new(),
-            trace,
-            opened_at,
-        })
+        Ok(Self::after(intent_id, tail, trace, now))
+    }
+
+    /// Opens the log of an intent whose end was read under the intent's lock.
+    pub(crate) fn of(
+        intent_id: IntentId,
+        tail: Option<&StoredTail>,
+        trace: Option<Trace>,
+        now: Timestamp,
+    ) -> Outcome<Self> {
+        let tail = match tail {
+            Some(tail) => Tail {
+                seq: tail.seq,
+                sequence: tail.sequence,
+                head: tail.head.clone().map(digest).transpose()?,
+                at: tail.at,
+            },
+            None => Tail::empty(now),
+        };
+        Ok(Self::after(intent_id, tail, trace, now))
+    }
+
+    fn after(intent_id: IntentId, tail: Tail, trace: Option<Trace>, now: Timestamp) -> Self {
+        let (opened_at, recorded) = (tail.seq, Vec::new());
+        Self { intent_id, tail: Tail { at: tail.at.max(now), ..tail }, recorded, trace, opened_at }
+    }
+
+    /// Returns the log's end, to which [`Self::reset`] returns.
+    pub(crate) fn mark(&self) -> (Tail, usize) {
+        (self.tail.clone(), self.recorded.len())
+    }
+
+    /// Forgets everything recorded since a mark.
+    pub(crate) fn reset(&mut self, (tail, recorded): (Tail, usize)) {
+        self.tail = tail;
+        self.recorded.truncate(recorded);
     }
 
     /// Opens the empty log of an intent that is being created.
@@ -103,8 +133,7 @@ impl IntentLog {
     /// # Errors
     /// A database error.
     pub async fn save(&self, conn: &mut PgConnection) -> Outcome<()> {
-        insert(conn, &self.recorded).await?;
-        save_tail(conn, self.intent_id, &self.tail).await
+        guarded_write::save(conn, &[self], &[], self.now()).await
     }
 
     /// Like [`Self::save`], together with messages numbered in this log and their channels.
@@ -117,13 +146,13 @@ impl IntentLog {
         messages: &[&Message],
         channels: &[&Channel],
     ) -> Outcome<()> {
-        insert(conn, &self.recorded).await?;
         let advance =
             Advance { intent_id: self.intent_id, expected: self.opened_at, tail: self.tail.clone() };
         let writing = Writing {
             advances: vec![advance],
             messages: messages.to_vec(),
             channels: channels.to_vec(),
+            events: self.recorded.iter().collect(),
             ..Writing::default()
         };
         if writing.write(conn, self.now()).await?.contains(&self.intent_id) {
@@ -163,66 +192,4 @@ pub async fn tails(conn: &mut PgConnection, intents: &[IntentId]) -> Outcome<Vec
     rows.into_iter()
         .map(|row| Ok((row.intent_id.into(), tail(row.last_seq, row.sequence, row.head_hash, row.last_at)?)))
         .collect()
-}
-
-/// Writes the tail of a log.
-async fn save_tail(conn: &mut PgConnection, intent_id: IntentId, tail: &Tail) -> Outcome<()> {
-    sqlx::query!(
-        "-- writer::save_tail
-         INSERT INTO intent_clock (intent_id, last_seq, sequence, head_hash, last_at) VALUES ($1, $2, $3, $4, $5)
-         ON CONFLICT (intent_id) DO UPDATE SET last_seq = excluded.last_seq, sequence = excluded.sequence,
-             head_hash = excluded.head_hash, last_at = excluded.last_at",
-        intent_id.uuid(),
-        tail.seq,
-        tail.sequence,
-        tail.head.as_ref().map(<[u8; 32]>::as_slice),
-        tail.at
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-/// Inserts events; the only code that does, besides sends, which log audited messages in their own statement.
-async fn insert(conn: &mut PgConnection, events: &[Event]) -> Outcome<()> {
-    if events.is_empty() {
-        return Ok(());
-    }
-    let payloads =
-        events.iter().map(|event| canonical::text(&event.payload)).collect::<Result<Vec<String>, _>>()?;
-    let proofs = events
-        .iter()
-        .map(|event| event.proof.as_ref().map(canonical::text).transpose())
-        .collect::<Result<Vec<Option<String>>, _>>()?;
-    let column = |of: fn(&Event) -> uuid::Uuid| events.iter().map(of).collect::<Vec<_>>();
-    let texts = |of: fn(&Event) -> &str| events.iter().map(of).collect::<Vec<_>>();
-    let optional = |of: fn(&Event) -> Option<&str>| events.iter().map(of).collect::<Vec<_>>();
-    let previous: Vec<Option<&[u8]>> =
-        events.iter().map(|event| event.previous_event_hash.as_ref().map(<[u8; 32]>::as_slice)).collect();
-    let hashes: Vec<&[u8]> = events.iter().map(|event| event.event_hash.as_slice()).collect();
-    sqlx::query!(
-        "-- writer::insert
-         INSERT INTO events (intent_id, seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash,
-                             event_hash, posted, trace_id, parent_event_id, proof, proof_verified)
-         SELECT * FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::text[], $7::text[],
-             $8::timestamptz[], $9::bytea[], $10::bytea[], $11::boolean[], $12::text[], $13::text[], $14::text[], $15::boolean[])",
-        &column(|event| event.intent_id.uuid()),
-        &events.iter().map(|event| event.seq).collect::<Vec<_>>(),
-        &events.iter().map(|event| event.sequence).collect::<Vec<_>>(),
-        &column(|event| event.id.uuid()),
-        &texts(|event| &event.event_type) as &[&str],
-        &texts(|event| &event.actor) as &[&str],
-        &payloads,
-        &events.iter().map(|event| event.created_at).collect::<Vec<_>>(),
-        &previous as &[Option<&[u8]>],
-        &hashes as &[&[u8]],
-        &events.iter().map(|event| event.posted).collect::<Vec<_>>(),
-        &optional(|event| event.trace_id.as_deref()) as &[Option<&str>],
-        &optional(|event| event.parent_event_id.as_deref()) as &[Option<&str>],
-        &proofs as &[Option<String>],
-        &events.iter().map(|event| event.proof_verified).collect::<Vec<_>>()
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
 }

@@ -74,7 +74,7 @@ pub async fn subscribe(
     let who = caller.acting_as(agent_id.to_owned());
     check_url(ctx, ask.url.as_deref())?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
-    if let Some(endpoint) = work.repeated::<Endpoint>().await? {
+    if let Some(endpoint) = work.repeated::<Endpoint>()? {
         return Ok(EndpointView { endpoint, health: Health::default(), secret: None });
     }
     let now = work.now();

@@ -54,13 +54,12 @@ pub async fn decide(
 ) -> Outcome<DecisionRecord> {
     caller.require(Scope::IntentsWrite)?;
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
-    membership::require(work.conn(), &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    work.require(Level::Read)?;
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     // Before `settle` writes anything, because a refusal must leave nothing behind.
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let membership = work.require(Level::Write)?;
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "record_decision" };
     let mut work = governance::admit(caller, work, attempt).await?;

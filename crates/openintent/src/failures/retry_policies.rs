@@ -39,9 +39,8 @@ pub async fn get(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Ret
 pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) -> Outcome<RetryPolicy> {
     caller.require(Scope::IntentsWrite)?;
     rules.check()?;
-    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let membership = work.require(Level::Write)?;
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "set_retry_policy" };
     let mut work = governance::admit(caller, work, attempt).await?;

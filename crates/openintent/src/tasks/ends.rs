@@ -46,9 +46,15 @@ pub(super) async fn settle(
         if ids.is_empty() {
             return Ok(());
         }
-        channels::close_of_tasks(conn, ctx, log, &ids, actor).await?;
-        memory_entries::end_of_tasks(conn, ctx, log, &ids, actor).await?;
-        for waiting in waiting_for(conn, log, &ids).await? {
+        let has = links::followers(conn, log.intent_id, &ids).await?;
+        if has.channels {
+            channels::close_of_tasks(conn, ctx, log, &ids, actor).await?;
+        }
+        if has.memory {
+            memory_entries::end_of_tasks(conn, ctx, log, &ids, actor).await?;
+        }
+        let waiting = if has.dependents { waiting_for(conn, log, &ids).await? } else { Vec::new() };
+        for waiting in waiting {
             write(conn, ctx, log, actor, waiting).await?;
         }
         // The plan may end together with its open tasks: these are loaded in their current state.

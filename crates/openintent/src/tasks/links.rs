@@ -1,6 +1,6 @@
 //! Relations of tasks to each other and to plans, read from their rows (`rows.rs`).
 
-use entente_domain::ids::{PlanId, TaskId};
+use entente_domain::ids::{IntentId, PlanId, TaskId};
 use entente_domain::openintent::tasks::TaskStatus;
 use entente_kernel::Outcome;
 use sqlx::PgConnection;
@@ -24,6 +24,39 @@ pub(crate) async fn below(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Ve
     .await?;
     let list = |ids: Vec<Uuid>| ids.into_iter().map(TaskId::from).collect();
     Ok(rows.into_iter().map(|row| (row.id.into(), list(row.depends_on))).collect())
+}
+
+/// What may have to change when tasks end.
+pub(super) struct Followers {
+    /// Whether they have open channels.
+    pub channels: bool,
+    /// Whether they have working memory.
+    pub memory: bool,
+    /// Whether pending tasks depend on them.
+    pub dependents: bool,
+}
+
+/// Returns what these tasks of an intent have that ends or continues with them; most have nothing, and one query tells.
+pub(super) async fn followers(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    ids: &[TaskId],
+) -> Outcome<Followers> {
+    let has = sqlx::query_as!(
+        Followers,
+        r#"-- tasks::followers
+         SELECT EXISTS (SELECT 1 FROM channels
+                        WHERE intent_id = $1 AND task_id = ANY($3) AND status = 'open') AS "channels!",
+                EXISTS (SELECT 1 FROM memory_entries
+                        WHERE intent_id = $1 AND task_id = ANY($2) AND archived_at IS NULL) AS "memory!",
+                EXISTS (SELECT 1 FROM tasks WHERE depends_on && $2 AND status = 'pending') AS "dependents!""#,
+        intent_id.uuid(),
+        &uuids(ids),
+        &ids.iter().map(TaskId::to_string).collect::<Vec<_>>()
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(has)
 }
 
 /// Returns the pending tasks that depend on one of these.

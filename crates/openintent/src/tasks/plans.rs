@@ -39,7 +39,7 @@ pub async fn create(
     let agent = caller.speaker("created_by", None, ctx.settings.strict)?;
     let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
     let membership = membership::require(work.conn(), &agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = work.repeated().await? {
+    if let Some(done) = work.repeated()? {
         return Ok(done);
     }
     require_unresolved(&membership)?;

@@ -120,7 +120,7 @@ pub async fn create(
     let owner = caller.speaker("owner_id", owner_id, ctx.settings.strict)?;
     require_key(ctx)?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
-    if let Some(vault) = work.repeated::<Vault>().await? {
+    if let Some(vault) = work.repeated::<Vault>()? {
         let credentials = tool_credentials::of_vault(work.conn(), vault.id).await?;
         return Ok(VaultView { vault, credentials });
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use entente_domain::access::Level;
 use entente_domain::canonical::{self, Digest};
 use entente_domain::clock::Timestamp;
+use entente_domain::idempotency::Idempotency;
 use entente_domain::ids::{Chance, ChannelId, EventId, IntentId, MessageId};
 use entente_domain::log::events::{Draft as EventDraft, Event, Tail, check_trace_id, seal};
 use entente_domain::openintent::channels::Channel;
@@ -19,16 +20,17 @@ use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{AppError, Outcome, not_found};
 use serde_json::{Map, Value, json};
 
+use super::append::{Append, Appended, EventCommand};
 use super::cache::{BatchContext, IntentCache};
 use super::{Command, lost};
 use crate::Ctx;
 
 /// Decision about a command, before anything is written.
 pub(crate) enum Judged {
-    /// It became a message that is to be written.
-    Sent(Arc<Message>),
+    /// It became a message or an event that is to be written.
+    Decided(Appended),
     /// The same command was done before.
-    Done(Arc<Message>),
+    Done(Appended),
     /// It is refused.
     Refused(AppError),
 }
@@ -44,11 +46,11 @@ pub(crate) struct Batch<'a> {
     done: HashMap<(String, String), StoredResponse>,
     /// Messages that another server has written already, by their tokens.
     written: HashMap<u64, Arc<Message>>,
-    /// Messages of this batch by idempotency key, because it may contain the same command twice.
-    doing: HashMap<(String, String), (Digest, Arc<Message>)>,
+    /// Messages and events of this batch by idempotency key, because it may contain the same command twice.
+    doing: HashMap<(String, String), (Digest, Appended)>,
     expected: HashMap<IntentId, i64>,
     messages: Vec<Arc<Message>>,
-    events: Vec<Event>,
+    events: Vec<Arc<Event>>,
     answered: Vec<(ChannelId, MessageId, IntentId)>,
     kept: Vec<(StoredResponse, IntentId)>,
 }
@@ -90,16 +92,50 @@ impl<'a> Batch<'a> {
     }
 
     /// Decides one command; if it is allowed, adds it to the rows to write.
-    pub fn take(&mut self, command: &Command, now: Timestamp) -> Judged {
-        if let Some(written) = command.handover.and_then(|handover| self.written.get(&handover.token)) {
-            return Judged::Done(Arc::clone(written));
-        }
-        let judged = match self.replay(command) {
-            Ok(None) => self.send(command, now).map(Judged::Sent),
-            Ok(Some(replayed)) => Ok(replayed),
-            Err(failure) => Err(failure),
+    pub fn take(&mut self, command: &Append, now: Timestamp) -> Judged {
+        let judged = match command {
+            Append::Message(message) => self.take_message(command, message, now),
+            Append::Event(event) => self.take_event(command, event, now),
         };
         judged.unwrap_or_else(Judged::Refused)
+    }
+
+    fn take_message(&mut self, command: &Append, message: &Command, now: Timestamp) -> Outcome<Judged> {
+        if let Some(written) = message.handover.and_then(|handover| self.written.get(&handover.token)) {
+            return Ok(Judged::Done(Appended::Message(Arc::clone(written))));
+        }
+        if let Some(replayed) = self.replay(command)? {
+            return Ok(replayed);
+        }
+        let sent = Appended::Message(self.send(message, now)?);
+        self.keep(command, &sent)?;
+        Ok(Judged::Decided(sent))
+    }
+
+    /// As [`take_message`](Self::take_message), in the order of checks of `entente_kernel::audit::events::append`.
+    fn take_event(&mut self, command: &Append, event: &EventCommand, now: Timestamp) -> Outcome<Judged> {
+        let (intent, actor) = (event.intent_id, &event.draft.actor);
+        let intent_state = self.cache.get(intent).ok_or_else(|| not_found("intent"))?;
+        self.cache.access(intent, actor).require(Level::Write)?;
+        if let Some(replayed) = self.replay(command)? {
+            return Ok(replayed);
+        }
+        if let Some(policy) = &intent_state.policy {
+            policy.judge_write(actor, self.cache.is_assigned(intent, actor))?;
+        }
+        if let Some(objection) = &event.objection {
+            return Err(objection.clone().into());
+        }
+        let mut draft = event.draft.clone();
+        draft.trace_id = draft.trace_id.or_else(|| event.trace.map(|trace| trace.id()));
+        let intent_state = self.cache.get_mut(intent).ok_or_else(lost)?;
+        self.expected.entry(intent).or_insert(intent_state.tail.seq);
+        let id = EventId::mint(intent_state.tail.at.max(now), &*self.ctx.chance);
+        let event = Arc::new(seal(draft, &mut intent_state.tail, intent, id, now));
+        let appended = Appended::Event(Arc::clone(&event));
+        self.keep(command, &appended)?;
+        self.events.push(event);
+        Ok(Judged::Decided(appended))
     }
 
     fn send(&mut self, command: &Command, now: Timestamp) -> Outcome<Arc<Message>> {
@@ -135,44 +171,51 @@ impl<'a> Batch<'a> {
         if let Some(mut draft) = audit {
             draft.payload.insert("message_id".to_owned(), Value::from(message.id.to_string()));
             let id = EventId::mint(now, &*self.ctx.chance);
-            self.events.push(seal(draft, &mut intent_state.tail, intent, id, now));
+            self.events.push(Arc::new(seal(draft, &mut intent_state.tail, intent, id, now)));
         }
         self.answered.extend(answers);
-        self.keep(command, &message)?;
         self.messages.push(Arc::clone(&message));
         Ok(message)
     }
 
-    /// Returns the message sent under the same idempotency key, earlier or by this batch.
-    fn replay(&self, command: &Command) -> Outcome<Option<Judged>> {
-        let Some(once) = &command.once else { return Ok(None) };
-        let name = (command.principal.clone(), once.key.clone());
-        if let Some((fingerprint, message)) = self.doing.get(&name) {
+    /// Returns what was written under the same idempotency key, earlier or by this batch.
+    fn replay(&self, command: &Append) -> Outcome<Option<Judged>> {
+        let Some((principal, once)) = command.once() else { return Ok(None) };
+        let name = (principal.to_owned(), once.key.clone());
+        if let Some((fingerprint, appended)) = self.doing.get(&name) {
             let same = *fingerprint == once.fingerprint;
             return if same {
-                Ok(Some(Judged::Sent(Arc::clone(message))))
+                Ok(Some(Judged::Decided(appended.clone())))
             } else {
-                Err(entente_domain::idempotency::Idempotency::mismatch().into())
+                Err(Idempotency::mismatch().into())
             };
         }
         let Some(done) = self.done.get(&name) else { return Ok(None) };
         if done.fingerprint != once.fingerprint {
-            return Err(entente_domain::idempotency::Idempotency::mismatch().into());
+            return Err(Idempotency::mismatch().into());
         }
-        Ok(Some(Judged::Done(Arc::new(serde_json::from_str(&done.outcome)?))))
+        let done = match command {
+            Append::Message(_) => Appended::Message(serde_json::from_str(&done.outcome).map(Arc::new)?),
+            Append::Event(_) => Appended::Event(serde_json::from_str(&done.outcome).map(Arc::new)?),
+        };
+        Ok(Some(Judged::Done(done)))
     }
 
-    fn keep(&mut self, command: &Command, message: &Arc<Message>) -> Outcome<()> {
-        let Some(once) = &command.once else { return Ok(()) };
+    fn keep(&mut self, command: &Append, appended: &Appended) -> Outcome<()> {
+        let Some((principal, once)) = command.once() else { return Ok(()) };
+        let outcome = match appended {
+            Appended::Message(message) => serde_json::to_string(&**message)?,
+            Appended::Event(event) => serde_json::to_string(&**event)?,
+        };
         let kept = StoredResponse {
-            principal_id: command.principal.clone(),
+            principal_id: principal.to_owned(),
             key: once.key.clone(),
             fingerprint: once.fingerprint.to_vec(),
-            outcome: serde_json::to_string(&**message)?,
+            outcome,
         };
-        let name = (command.principal.clone(), once.key.clone());
-        self.doing.insert(name, (once.fingerprint, Arc::clone(message)));
-        self.kept.push((kept, command.intent_id));
+        let name = (principal.to_owned(), once.key.clone());
+        self.doing.insert(name, (once.fingerprint, appended.clone()));
+        self.kept.push((kept, command.intent_id()));
         Ok(())
     }
 
@@ -188,7 +231,7 @@ impl<'a> Batch<'a> {
             advances: self.expected.iter().filter_map(advance).collect(),
             messages: self.messages.iter().map(Arc::as_ref).collect(),
             channels: on.iter().filter_map(|(i, c)| self.cache.get(*i)?.channels.get(c)).collect(),
-            events: self.events.iter().collect(),
+            events: self.events.iter().map(Arc::as_ref).collect(),
             answered: self.answered.clone(),
             kept: self.kept.iter().map(|(kept, intent)| (kept, *intent)).collect(),
         }
@@ -200,7 +243,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Returns the written messages and events, for the feed.
-    pub fn written(self) -> (Vec<Arc<Message>>, Vec<Event>) {
+    pub fn written(self) -> (Vec<Arc<Message>>, Vec<Arc<Event>>) {
         (self.messages, self.events)
     }
 }

@@ -1,8 +1,9 @@
-//! A writer's cache of the intents that it writes to: the ends of their logs, their channels, and the access levels
-//! of senders. The cache may be outdated; the write itself checks it
+//! A writer's cache of the intents that it writes to: the ends of their logs, their channels, their policies, and the
+//! access levels of senders. The cache may be outdated; the write itself checks it
 //! (`crates/kernel/src/log/guarded_write.rs`).
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use entente_domain::access::{AccessLevel, Facts, Level, Policy, access};
 use entente_domain::clock::Timestamp;
@@ -10,6 +11,7 @@ use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::log::events::Tail;
 use entente_domain::openintent::agents::Agent;
 use entente_domain::openintent::channels::Channel;
+use entente_domain::openintent::governance::GovernancePolicy;
 use entente_kernel::Outcome;
 use entente_kernel::access::membership;
 use entente_kernel::channels::Row;
@@ -17,9 +19,11 @@ use entente_kernel::identity::agents;
 use entente_kernel::log::writer::digest;
 use entente_runtime::cache::OwnedCache;
 use entente_runtime::metrics::Metrics;
+use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
 use super::Command;
+use super::append::Append;
 
 /// Maximum number of intents in the cache of a writer; the least recently used one is dropped. A batch names far fewer
 /// intents, and [`IntentCache::prepare`] uses all of them: none is dropped while the batch needs it.
@@ -35,10 +39,20 @@ pub(crate) struct CachedIntent {
     pub tail: Tail,
     /// Its channels.
     pub channels: HashMap<ChannelId, Channel>,
+    /// Its governance policy (RFC-0013), which restricts who posts events.
+    pub policy: Option<Arc<GovernancePolicy>>,
     created_by: String,
     /// Whether it has an access list.
     listed: bool,
-    access_levels: HashMap<String, AccessLevel>,
+    standings: HashMap<String, Standing>,
+}
+
+/// An agent's standing on an intent that has an access list or a policy.
+#[derive(Debug, Clone, Copy)]
+struct Standing {
+    access: AccessLevel,
+    /// Whether the agent is assigned to the intent.
+    assigned: bool,
 }
 
 /// A writer's cache of intents.
@@ -86,13 +100,13 @@ impl IntentCache {
     pub async fn prepare(
         &mut self,
         conn: &mut PgConnection,
-        commands: &[&Command],
+        commands: &[&Append],
         now: Timestamp,
     ) -> Outcome<BatchContext> {
-        let intents: HashSet<IntentId> = commands.iter().map(|command| command.intent_id).collect();
+        let intents: HashSet<IntentId> = commands.iter().map(|command| command.intent_id()).collect();
         for intent in intents {
             let has_room = |intent_state: &CachedIntent| {
-                intent_state.channels.len() < PER_INTENT && intent_state.access_levels.len() < PER_INTENT
+                intent_state.channels.len() < PER_INTENT && intent_state.standings.len() < PER_INTENT
             };
             if self.cache.find(&intent, |intent_state| has_room(intent_state).then_some(())).is_none() {
                 self.cache.remove(&intent);
@@ -100,8 +114,9 @@ impl IntentCache {
         }
         let mut context = BatchContext::default();
         self.load_channels(conn, commands, &mut context).await?;
+        self.load_intents(conn, commands, &mut context).await?;
         load_holders(conn, commands, &mut context).await?;
-        self.load_access_levels(conn, commands, &context, now).await?;
+        self.load_standings(conn, commands, &context, now).await?;
         Ok(context)
     }
 
@@ -111,7 +126,7 @@ impl IntentCache {
         match self.get(intent) {
             None => none,
             Some(intent_state) if intent_state.listed => {
-                intent_state.access_levels.get(agent).copied().unwrap_or(none)
+                intent_state.standings.get(agent).map_or(none, |standing| standing.access)
             }
             Some(intent_state) => {
                 let facts = Facts {
@@ -123,6 +138,12 @@ impl IntentCache {
                 access(agent, facts)
             }
         }
+    }
+
+    /// Returns whether `agent` is assigned to an intent that has a policy.
+    pub fn is_assigned(&self, intent: IntentId, agent: &str) -> bool {
+        let standing = self.get(intent).and_then(|intent_state| intent_state.standings.get(agent));
+        standing.is_some_and(|standing| standing.assigned)
     }
 
     /// Returns the agents that hold the role addressed by `to`, are at work and can read the intent (RFC-0021 §4.2).
@@ -146,14 +167,15 @@ impl IntentCache {
     ///
     /// All of them are read again: an outdated entry is replaced as a whole, and its other channels would then seem
     /// missing.
-    fn strange(&self, commands: &[&Command]) -> Vec<uuid::Uuid> {
+    fn strange(&self, commands: &[&Append]) -> Vec<uuid::Uuid> {
+        let sends: Vec<&Command> = commands.iter().filter_map(|command| command.message()).collect();
         let known = |command: &&&Command| {
             let intent_state = self.get(command.intent_id);
             intent_state.is_some_and(|intent_state| intent_state.channels.contains_key(&command.channel_id))
         };
         let strange: HashSet<IntentId> =
-            commands.iter().filter(|command| !known(command)).map(|command| command.intent_id).collect();
-        let of_strange = commands.iter().filter(|command| strange.contains(&command.intent_id));
+            sends.iter().filter(|command| !known(command)).map(|command| command.intent_id).collect();
+        let of_strange = sends.iter().filter(|command| strange.contains(&command.intent_id));
         let ids: HashSet<uuid::Uuid> = of_strange.map(|command| command.channel_id.uuid()).collect();
         ids.into_iter().collect()
     }
@@ -161,7 +183,7 @@ impl IntentCache {
     async fn load_channels(
         &mut self,
         conn: &mut PgConnection,
-        commands: &[&Command],
+        commands: &[&Append],
         context: &mut BatchContext,
     ) -> Outcome<()> {
         let ids = self.strange(commands);
@@ -174,7 +196,8 @@ impl IntentCache {
                     c.created_by AS "created_by!", c.members AS "members!", c.member_policy AS "member_policy!",
                     c.given_options, c.audit AS "audit!", c.ttl_seconds, c.max_messages AS "max_messages!",
                     c.status AS "status!", c.created_at AS "created_at!", c.closed_at,
-                    c.message_count AS "message_count!", c.last_message_at, i.created_by AS intent_created_by, k.last_seq, k.sequence, k.head_hash, k.last_at,
+                    c.message_count AS "message_count!", c.last_message_at, i.created_by AS intent_created_by,
+                    i.governance_policy, k.last_seq, k.sequence, k.head_hash, k.last_at,
                     (EXISTS (SELECT 1 FROM acls a WHERE a.intent_id = c.intent_id) OR EXISTS (
                         SELECT 1 FROM acl_entries e WHERE e.intent_id = c.intent_id)) AS "listed!"
              FROM channel_states c
@@ -189,6 +212,7 @@ impl IntentCache {
             let head = row.head_hash.map(digest).transpose()?;
             let tail = Tail { seq: row.last_seq, sequence: row.sequence, head, at: row.last_at };
             let intent_id = IntentId::from(row.intent_id);
+            let policy = policy(row.governance_policy.as_deref())?;
             let channel = Channel::try_from(Row {
                 id: row.id,
                 intent_id: row.intent_id,
@@ -207,52 +231,87 @@ impl IntentCache {
                 message_count: row.message_count,
                 last_message_at: row.last_message_at,
             })?;
-            self.remember(intent_id, tail, row.intent_created_by, row.listed, channel);
+            self.remember(intent_id, tail, row.intent_created_by, row.listed, policy);
+            if let Some(intent_state) = self.get_mut(intent_id) {
+                intent_state.channels.insert(channel.id, channel);
+            }
             context.fresh.insert(intent_id);
         }
         Ok(())
     }
 
-    /// Adds a channel to its intent's entry, or starts a new entry if the log has advanced since.
-    fn remember(&mut self, intent: IntentId, tail: Tail, created_by: String, listed: bool, channel: Channel) {
-        let current = self.get(intent).is_some_and(|intent_state| intent_state.tail.seq == tail.seq);
-        if !current {
-            let intent_state = CachedIntent {
-                tail,
-                channels: HashMap::new(),
-                created_by,
-                listed,
-                access_levels: HashMap::new(),
-            };
-            self.cache.put(intent, intent_state);
-        }
-        if let Some(intent_state) = self.get_mut(intent) {
-            intent_state.channels.insert(channel.id, channel);
-        }
-    }
-
-    async fn load_access_levels(
+    /// Reads the intents that events are posted to and that are not cached.
+    async fn load_intents(
         &mut self,
         conn: &mut PgConnection,
-        commands: &[&Command],
+        commands: &[&Append],
+        context: &mut BatchContext,
+    ) -> Outcome<()> {
+        let posts = commands.iter().filter_map(|command| command.event());
+        let strange = posts.map(|command| command.intent_id).filter(|intent| self.get(*intent).is_none());
+        let ids: HashSet<uuid::Uuid> = strange.map(IntentId::uuid).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let rows = sqlx::query!(
+            r#"-- cache::intents
+             SELECT i.id, i.created_by, i.governance_policy, k.last_seq, k.sequence, k.head_hash, k.last_at,
+                    (EXISTS (SELECT 1 FROM acls a WHERE a.intent_id = i.id) OR EXISTS (
+                        SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id)) AS "listed!"
+             FROM intents i
+             JOIN intent_clock k ON k.intent_id = i.id
+             WHERE i.id = ANY($1)"#,
+            &ids.into_iter().collect::<Vec<_>>()
+        )
+        .fetch_all(conn)
+        .await?;
+        for row in rows {
+            let head = row.head_hash.map(digest).transpose()?;
+            let tail = Tail { seq: row.last_seq, sequence: row.sequence, head, at: row.last_at };
+            let intent_id = IntentId::from(row.id);
+            let policy = policy(row.governance_policy.as_deref())?;
+            self.remember(intent_id, tail, row.created_by, row.listed, policy);
+            context.fresh.insert(intent_id);
+        }
+        Ok(())
+    }
+
+    /// Starts a new entry of an intent, unless there is one with the same end of the log.
+    fn remember(
+        &mut self,
+        intent: IntentId,
+        tail: Tail,
+        created_by: String,
+        listed: bool,
+        policy: Option<Arc<GovernancePolicy>>,
+    ) {
+        if self.get(intent).is_some_and(|intent_state| intent_state.tail.seq == tail.seq) {
+            return;
+        }
+        let (channels, standings) = (HashMap::new(), HashMap::new());
+        self.cache.put(intent, CachedIntent { tail, channels, policy, created_by, listed, standings });
+    }
+
+    async fn load_standings(
+        &mut self,
+        conn: &mut PgConnection,
+        commands: &[&Append],
         context: &BatchContext,
         now: Timestamp,
     ) -> Outcome<()> {
         let mut asked: Vec<(IntentId, &str)> = Vec::new();
         for command in commands {
-            let Some(intent_state) = self.get(command.intent_id).filter(|intent_state| intent_state.listed)
-            else {
-                continue;
+            let matters = |intent_state: &&CachedIntent| {
+                intent_state.listed || (intent_state.policy.is_some() && command.event().is_some())
             };
+            let Some(intent_state) = self.get(command.intent_id()).filter(matters) else { continue };
             let holders = context.holders.iter().map(|agent| agent.agent_id.as_str());
-            let agents = std::iter::once(command.draft.sender.as_str()).chain(holders);
+            let agents = std::iter::once(command.actor()).chain(holders);
             let known = |agent: &str| {
-                intent_state
-                    .access_levels
-                    .get(agent)
-                    .is_some_and(|access| access.until.is_none_or(|until| until > now))
+                let standing = intent_state.standings.get(agent);
+                standing.is_some_and(|standing| standing.access.until.is_none_or(|until| until > now))
             };
-            asked.extend(agents.filter(|agent| !known(agent)).map(|agent| (command.intent_id, agent)));
+            asked.extend(agents.filter(|agent| !known(agent)).map(|agent| (command.intent_id(), agent)));
         }
         if asked.is_empty() {
             return Ok(());
@@ -261,20 +320,28 @@ impl IntentCache {
         asked.dedup();
         for ((intent, agent), membership) in membership::find_all(conn, &asked, now).await? {
             if let Some(intent_state) = self.get_mut(intent) {
-                intent_state.access_levels.insert(agent, membership.access);
+                let standing = Standing { access: membership.access, assigned: membership.assigned };
+                intent_state.standings.insert(agent, standing);
             }
         }
         Ok(())
     }
 }
 
+/// Reads a stored policy.
+fn policy(text: Option<&str>) -> Outcome<Option<Arc<GovernancePolicy>>> {
+    let given: Option<Map<String, Value>> = text.map(serde_json::from_str).transpose()?;
+    Ok(given.as_ref().map(GovernancePolicy::kept).map(Arc::new))
+}
+
 async fn load_holders(
     conn: &mut PgConnection,
-    commands: &[&Command],
+    commands: &[&Append],
     context: &mut BatchContext,
 ) -> Outcome<()> {
+    let sends = commands.iter().filter_map(|command| command.message());
     let mut roles: Vec<&str> =
-        commands.iter().filter_map(|command| command.draft.to.as_deref()?.strip_prefix("role:")).collect();
+        sends.filter_map(|command| command.draft.to.as_deref()?.strip_prefix("role:")).collect();
     if roles.is_empty() {
         return Ok(());
     }

@@ -8,6 +8,7 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ChannelId, IntentId, MessageId, NodeId};
 use entente_domain::log::events::Event;
 use entente_domain::openintent::messages::Message;
+use entente_kernel::feed::read_again;
 use entente_kernel::idempotency::StoredResponse;
 use entente_kernel::log::Record;
 use entente_kernel::messages;
@@ -17,9 +18,10 @@ use entente_store::commit::BatchHandler;
 use entente_store::limits;
 use sqlx::PgConnection;
 
+use super::append::{Answer, Append};
 use super::batch::{Batch, Judged};
 use super::cache::IntentCache;
-use super::{Answer, Command, forwarding, lost};
+use super::{Command, forwarding, lost};
 use crate::Ctx;
 
 /// Freshness of the facts that decide an attempt.
@@ -43,28 +45,28 @@ pub(super) struct MessageHandler {
 
 /// Progress of a batch.
 struct Progress<'a> {
-    commands: &'a [Command],
+    commands: &'a [Append],
     answers: Vec<Option<Answer>>,
     /// Intents with locks held elsewhere: this batch does nothing more for them.
     waits: HashSet<IntentId>,
 }
 
 impl<'a> Progress<'a> {
-    fn new(commands: &'a [Command]) -> Self {
+    fn new(commands: &'a [Append]) -> Self {
         Self { commands, answers: commands.iter().map(|_| None).collect(), waits: HashSet::new() }
     }
 
     /// Returns the commands that are neither answered nor waiting.
     fn left(&self) -> Vec<usize> {
         let open = |index: &usize| {
-            self.answers[*index].is_none() && !self.waits.contains(&self.commands[*index].intent_id)
+            self.answers[*index].is_none() && !self.waits.contains(&self.commands[*index].intent_id())
         };
         (0..self.commands.len()).filter(open).collect()
     }
 }
 
 impl BatchHandler for MessageHandler {
-    type Command = Command;
+    type Command = Append;
     type Answer = Answer;
     type Memory = IntentCache;
 
@@ -72,11 +74,11 @@ impl BatchHandler for MessageHandler {
         IntentCache::of_writer(&self.ctx.metrics)
     }
 
-    fn lane(command: &Command) -> u64 {
-        lock_key(command.intent_id).cast_unsigned()
+    fn lane(command: &Append) -> u64 {
+        lock_key(command.intent_id()).cast_unsigned()
     }
 
-    async fn apply(&self, cache: &mut IntentCache, commands: Vec<Command>) -> Vec<Result<Answer, Command>> {
+    async fn apply(&self, cache: &mut IntentCache, commands: Vec<Append>) -> Vec<Result<Answer, Append>> {
         let mut progress = Progress::new(&commands);
         self.go(cache, &mut progress, Freshness::Remembered).await;
         let Progress { answers, waits, .. } = progress;
@@ -84,14 +86,14 @@ impl BatchHandler for MessageHandler {
         for (command, answer) in commands.into_iter().zip(answers) {
             ends.push(match answer {
                 Some(answer) => Ok(answer),
-                None if waits.contains(&command.intent_id) => Err(command),
+                None if waits.contains(&command.intent_id()) => Err(command),
                 None => Ok(Err(lost())),
             });
         }
         ends
     }
 
-    async fn wait(&self, commands: Vec<Command>) -> Vec<Answer> {
+    async fn wait(&self, commands: Vec<Append>) -> Vec<Answer> {
         let mut progress = Progress::new(&commands);
         self.go(&mut IntentCache::default(), &mut progress, Freshness::Waiting).await;
         progress.answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(lost()))).collect()
@@ -117,7 +119,7 @@ impl MessageHandler {
             }
             let tried = self.timely(cache, progress, &left, freshness).await;
             if tried.is_err() {
-                left.iter().for_each(|index| cache.forget(progress.commands[*index].intent_id));
+                left.iter().for_each(|index| cache.forget(progress.commands[*index].intent_id()));
             }
             freshness = match (tried, freshness) {
                 (Ok(()), Freshness::Remembered) => Freshness::Reloaded,
@@ -161,11 +163,11 @@ impl MessageHandler {
     ) -> Outcome<()> {
         let commands = progress.commands;
         if freshness != Freshness::Remembered {
-            left.iter().for_each(|index| cache.forget(commands[*index].intent_id));
+            left.iter().for_each(|index| cache.forget(commands[*index].intent_id()));
         }
         let ctx = &self.ctx;
         let now = ctx.now();
-        let tried: Vec<&Command> = left.iter().map(|index| &commands[*index]).collect();
+        let tried: Vec<&Append> = left.iter().map(|index| &commands[*index]).collect();
         if freshness == Freshness::Remembered || freshness == Freshness::Reloaded {
             let mut conn = ctx.pool.acquire().await?;
             let settled = settle(ctx, &mut conn, cache, &tried, Vec::new(), now).await?;
@@ -179,7 +181,7 @@ impl MessageHandler {
             let held = try_locks(&mut tx, &locks(&tried)).await?;
             (tx, free(progress, left, &held))
         };
-        let tried: Vec<&Command> = ready.iter().map(|index| &commands[*index]).collect();
+        let tried: Vec<&Append> = ready.iter().map(|index| &commands[*index]).collect();
         if tried.is_empty() {
             return Ok(tx.rollback().await?);
         }
@@ -203,7 +205,7 @@ impl MessageHandler {
             tracing::error!(error = %failure, batch = left.len(), "a batch failed; its commands are tried one by one");
         }
         for index in left {
-            let intent = progress.commands[*index].intent_id;
+            let intent = progress.commands[*index].intent_id();
             if progress.waits.contains(&intent) {
                 continue;
             }
@@ -224,26 +226,25 @@ fn free(progress: &mut Progress<'_>, left: &[usize], held: &HashSet<i64>) -> Vec
     for index in left {
         let command = &progress.commands[*index];
         if !locks(&[command]).iter().all(|lock| held.contains(lock)) {
-            progress.waits.insert(command.intent_id);
+            progress.waits.insert(command.intent_id());
         }
     }
     left.iter()
         .copied()
-        .filter(|index| !progress.waits.contains(&progress.commands[*index].intent_id))
+        .filter(|index| !progress.waits.contains(&progress.commands[*index].intent_id()))
         .collect()
 }
 
-fn locks(commands: &[&Command]) -> Vec<i64> {
-    let intents = commands.iter().map(|command| lock_key(command.intent_id));
-    let keys = commands
-        .iter()
-        .filter_map(|c| c.once.as_ref().map(|once| idempotency::lock_key(&c.principal, &once.key)));
+fn locks(commands: &[&Append]) -> Vec<i64> {
+    let intents = commands.iter().map(|command| lock_key(command.intent_id()));
+    let once = commands.iter().filter_map(|command| command.once());
+    let keys = once.map(|(principal, once)| idempotency::lock_key(principal, &once.key));
     intents.chain(keys).collect()
 }
 
-async fn done_before(conn: &mut PgConnection, commands: &[&Command]) -> Outcome<Vec<StoredResponse>> {
-    let claims =
-        commands.iter().filter_map(|c| c.once.as_ref().map(|once| (c.principal.as_str(), once.key.as_str())));
+async fn done_before(conn: &mut PgConnection, commands: &[&Append]) -> Outcome<Vec<StoredResponse>> {
+    let once = commands.iter().filter_map(|command| command.once());
+    let claims = once.map(|(principal, once)| (principal, once.key.as_str()));
     let (principals, keys): (Vec<&str>, Vec<&str>) = claims.unzip();
     if keys.is_empty() { Ok(Vec::new()) } else { idempotency::find_all(conn, &principals, &keys).await }
 }
@@ -258,28 +259,27 @@ struct Settled {
     /// The intents that should have been written to.
     intents: Vec<IntentId>,
     messages: Vec<Arc<Message>>,
-    events: Vec<Event>,
+    events: Vec<Arc<Event>>,
 }
 
 async fn settle(
     ctx: &Ctx,
     conn: &mut PgConnection,
     cache: &mut IntentCache,
-    commands: &[&Command],
+    commands: &[&Append],
     done: Vec<StoredResponse>,
     now: Timestamp,
 ) -> Outcome<Settled> {
     let context = cache.prepare(conn, commands, now).await?;
-    let answered: Vec<(ChannelId, MessageId)> = commands
-        .iter()
-        .filter_map(|command| Some((command.channel_id, command.draft.correlation_id?)))
-        .collect();
+    let sends: Vec<&Command> = commands.iter().filter_map(|command| command.message()).collect();
+    let answered: Vec<(ChannelId, MessageId)> =
+        sends.iter().filter_map(|command| Some((command.channel_id, command.draft.correlation_id?))).collect();
     let originals =
         if answered.is_empty() { Vec::new() } else { messages::load_all(conn, &answered, now).await? };
     // After the facts are known: what is written later makes the guarded statement fail.
-    let written = forwarding::written(conn, commands, now).await?;
+    let written = forwarding::written(conn, &sends, now).await?;
     let mut batch = Batch::new(ctx, cache, &context, originals, done).knowing(written);
-    let judged = commands.iter().map(|command| (command.intent_id, batch.take(command, now))).collect();
+    let judged = commands.iter().map(|command| (command.intent_id(), batch.take(command, now))).collect();
     let intents = batch.intents();
     let passed = if intents.is_empty() { HashSet::new() } else { batch.writing().write(conn, now).await? };
     let (messages, events) = batch.written();
@@ -307,15 +307,15 @@ impl Settled {
         ctx.metrics.messages.inc_by(sent as u64);
         for (index, (intent, judged)) in left.iter().zip(judged) {
             answers[*index] = match judged {
-                Judged::Done(message) => Some(Ok(message)),
-                Judged::Sent(message) => passed.contains(&intent).then_some(Ok(message)),
+                Judged::Done(appended) => Some(Ok(appended)),
+                Judged::Decided(appended) => passed.contains(&intent).then_some(Ok(appended)),
                 // Cached facts may be out of date, fresh reads are not. A stored response to the same idempotency key
                 // is only found under the locks.
                 Judged::Refused(failure) => {
                     let sure = match freshness {
                         Freshness::Locked | Freshness::Waiting => true,
-                        Freshness::Reloaded => commands[*index].once.is_none(),
-                        Freshness::Remembered => commands[*index].once.is_none() && fresh.contains(&intent),
+                        Freshness::Reloaded => commands[*index].once().is_none(),
+                        Freshness::Remembered => commands[*index].once().is_none() && fresh.contains(&intent),
                     };
                     sure.then_some(Err(failure))
                 }
@@ -329,7 +329,7 @@ fn publish(
     cache: &IntentCache,
     passed: &HashSet<IntentId>,
     messages: &[Arc<Message>],
-    events: &[Event],
+    events: &[Arc<Event>],
 ) {
     for intent in passed {
         ctx.feed.publish(*intent, || {
@@ -345,7 +345,12 @@ fn publish(
                 records.push(Record::Message { message: Arc::clone(message), channel: Arc::clone(channel) });
             }
             let logged = events.iter().filter(|event| event.intent_id == *intent);
-            records.extend(logged.map(|event| Record::Event { event: event.clone(), change: None }));
+            // The server's own events have nothing that canonical JSON writes otherwise.
+            let read_again = |event: &Arc<Event>| {
+                let again = if event.posted { read_again(event) } else { None };
+                Record::Event { event: again.unwrap_or_else(|| Event::clone(event)), change: None }
+            };
+            records.extend(logged.map(read_again));
             records.sort_by_key(Record::seq);
             records
         });

@@ -1,4 +1,4 @@
-//! Sending messages (RFC-0021 §2 to §4): the hot path, as one group commit.
+//! Sending messages (RFC-0021 §2 to §4) and appending events (RFC-0001): the hot path, as one group commit.
 //!
 //! A writer decides a batch by its cache of the intents (`cache.rs`), and writes it with one guarded statement
 //! (`crates/kernel/src/log/guarded_write.rs`) that takes effect only where the cache is still true. Commands that are
@@ -7,6 +7,7 @@
 //! are waited for beside the batches (`crates/store/src/commit/lanes.rs`), so one locked intent does not delay the
 //! others. After the commit the feed is notified first, then each caller.
 
+mod append;
 mod batch;
 mod cache;
 pub mod forwarding;
@@ -18,12 +19,15 @@ use std::time::Duration;
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{ChannelId, IntentId, NodeId};
+use entente_domain::log::events::{Draft as EventDraft, Event, check_posted};
 use entente_domain::openintent::channels::{ChannelAsk, ChannelStatus};
 use entente_domain::openintent::messages::{Case, Draft, Message, judge};
 use entente_domain::refusal::Refusal;
 use entente_domain::traces::Trace;
 use entente_kernel::access::membership;
+use entente_kernel::audit::{events, proofs};
 use entente_kernel::channels;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{AppError, Caller, Outcome, idempotency, lock_key};
@@ -32,6 +36,7 @@ use entente_store::commit::GroupCommit;
 use sqlx::PgConnection;
 
 use crate::Ctx;
+use crate::messages::writer::append::{Answer, Append, Appended, EventCommand};
 pub(crate) use crate::messages::writer::batch::say;
 use crate::messages::writer::forwarding::{ChannelEnds, Forwarder, Handover};
 use crate::messages::writer::handler::MessageHandler;
@@ -58,7 +63,8 @@ pub struct Command {
     pub handover: Option<Handover>,
 }
 
-type Answer = Outcome<Arc<Message>>;
+/// Answer of a sent message.
+type Sent = Outcome<Arc<Message>>;
 
 fn lost() -> AppError {
     AppError::Inconsistent("a command got no answer".to_owned())
@@ -104,14 +110,14 @@ impl MessageWriter {
     /// # Errors
     /// Fails if the domain rules refuse it, see [`judge`], or if the channel does not exist or is not visible to the
     /// sender.
-    pub async fn send(&self, command: Command) -> Answer {
+    pub async fn send(&self, command: Command) -> Sent {
         self.send_all(command.intent_id, vec![command]).await.pop().unwrap_or_else(|| Err(lost()))
     }
 
     /// Sends messages on one intent in order; returns an answer for each.
     ///
     /// If another server owns the intent, it writes them; those that it does not write in time are written here.
-    pub async fn send_all(&self, intent: IntentId, mut commands: Vec<Command>) -> Vec<Answer> {
+    pub async fn send_all(&self, intent: IntentId, mut commands: Vec<Command>) -> Vec<Sent> {
         let elsewhere = self.forwarder.as_ref().filter(|forwarder| forwarder.is_elsewhere(intent));
         let Some(forwarder) = elsewhere.filter(|_| commands.iter().all(|one| one.objection.is_none())) else {
             return self.send_here(intent, commands).await;
@@ -137,9 +143,53 @@ impl MessageWriter {
     }
 
     /// Like [`Self::send_all`], without asking who owns the intent.
-    pub async fn send_here(&self, intent: IntentId, commands: Vec<Command>) -> Vec<Answer> {
+    pub async fn send_here(&self, intent: IntentId, commands: Vec<Command>) -> Vec<Sent> {
+        let commands = commands.into_iter().map(Append::Message).collect();
+        let answers = self.submit(intent, commands).await.into_iter();
+        let message = |appended| match appended {
+            Appended::Message(message) => Ok(message),
+            Appended::Event(_) => Err(lost()),
+        };
+        answers.map(|answer| answer.and_then(message)).collect()
+    }
+
+    async fn submit(&self, intent: IntentId, commands: Vec<Append>) -> Vec<Answer> {
         let answers = self.commit.submit(lock_key(intent).unsigned_abs(), commands).await;
         answers.into_iter().map(|answer| answer?).collect()
+    }
+
+    /// Appends a client's event to an intent's log; resolves after it is committed.
+    ///
+    /// # Errors
+    /// The intent does not exist or is not writable; the event is invalid.
+    pub async fn append_event(
+        &self,
+        ctx: &Ctx,
+        caller: &Caller,
+        intent_id: IntentId,
+        mut draft: EventDraft,
+        once: Option<Idempotency>,
+    ) -> Outcome<Arc<Event>> {
+        caller.require(Scope::IntentsWrite)?;
+        check_posted(&draft)?;
+        let objection = proofs::of_event(ctx, intent_id, &mut draft).await?;
+        let command = Append::Event(EventCommand {
+            intent_id,
+            draft: draft.clone(),
+            principal: caller.principal().to_owned(),
+            once: once.clone(),
+            objection,
+            trace: caller.trace,
+        });
+        match self.submit(intent_id, vec![command]).await.pop() {
+            Some(Ok(Appended::Event(event))) => Ok(event),
+            // The violation is recorded in a transaction of its own, which judges the event once more.
+            Some(Err(AppError::Refused(refusal))) if refusal.violation.is_some() => {
+                events::append(ctx, caller, intent_id, draft, once.as_ref()).await.map(Arc::new)
+            }
+            Some(Err(failure)) => Err(failure),
+            Some(Ok(Appended::Message(_))) | None => Err(lost()),
+        }
     }
 
     /// Sends a message to an intent's channel by name; if no such channel is open, opens a public one (RFC-0021 §1.4)
@@ -155,7 +205,7 @@ impl MessageWriter {
         name: &str,
         draft: Draft,
         once: Option<Idempotency>,
-    ) -> Answer {
+    ) -> Sent {
         let mut conn = ctx.pool.acquire().await?;
         let now = ctx.now();
         membership::require(&mut conn, &draft.sender, intent_id, Level::Read, now).await?;
@@ -189,7 +239,7 @@ async fn open_with(
     name: &str,
     draft: Draft,
     once: Option<&Idempotency>,
-) -> Answer {
+) -> Sent {
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
     let membership = membership::require(&mut tx, &draft.sender, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find::<Message>(&mut tx, caller, once).await? {
