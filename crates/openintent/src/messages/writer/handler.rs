@@ -19,6 +19,7 @@ use sqlx::PgConnection;
 
 use super::batch::{Batch, Judged};
 use super::cache::IntentCache;
+use super::forwarding::Contention;
 use super::{Answer, Command, forwarding, lost};
 use crate::Ctx;
 
@@ -38,6 +39,7 @@ enum Freshness {
 /// Batch handler of the group commit.
 pub(super) struct MessageHandler {
     ctx: Ctx,
+    contention: Arc<Contention>,
     node: NodeId,
 }
 
@@ -104,8 +106,8 @@ impl BatchHandler for MessageHandler {
 
 impl MessageHandler {
     /// Creates the batch handler of this server's writers.
-    pub fn new(ctx: &Ctx, node: NodeId) -> Self {
-        Self { ctx: ctx.clone(), node }
+    pub fn new(ctx: &Ctx, node: NodeId, contention: Arc<Contention>) -> Self {
+        Self { ctx: ctx.clone(), contention, node }
     }
 
     /// Tries the commands until each is answered or waits.
@@ -169,6 +171,7 @@ impl MessageHandler {
         if freshness == Freshness::Remembered || freshness == Freshness::Reloaded {
             let mut conn = ctx.pool.acquire().await?;
             let settled = settle(ctx, &mut conn, cache, &tried, Vec::new(), now).await?;
+            settled.missed().for_each(|intent| self.contention.met(intent));
             settled.conclude(ctx, cache, progress, left, freshness);
             return Ok(());
         }
@@ -287,6 +290,11 @@ async fn settle(
 }
 
 impl Settled {
+    /// Returns the intents whose logs another writer has advanced.
+    fn missed(&self) -> impl Iterator<Item = IntentId> {
+        self.intents.iter().copied().filter(|intent| !self.passed.contains(intent))
+    }
+
     /// Publishes the committed records to the feed, and answers the commands with a certain result.
     fn conclude(
         self,
