@@ -175,6 +175,7 @@ impl BatchHandler for Handler {
         Batch::lane(command)
     }
 
+    #[expect(clippy::result_large_err, reason = "a command that waits is handed back whole")]
     async fn apply(&self, _memory: &mut (), commands: Vec<Command>) -> Vec<Result<Answer, Command>> {
         let mut batch = Batch { ctx: &self.ctx, waits: false };
         let (mut answers, mut waits) = (Vec::with_capacity(commands.len()), HashSet::new());

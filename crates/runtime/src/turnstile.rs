@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Maximum length of the queue: at some 20 ms each, two at a time, the last one waits for a third of a second.
 const QUEUE: usize = 32;
@@ -62,7 +62,7 @@ impl Turnstile {
             return Err(QueueFull);
         }
         // The semaphore is never closed; a closed one would admit nobody.
-        let permit = self.turns.acquire().await.map_err(|_: AcquireError| QueueFull)?;
+        let permit = self.turns.acquire().await.map_err(|_closed| QueueFull)?;
         Ok(Admission { _permit: permit, _place: place })
     }
 }

@@ -67,9 +67,9 @@ impl IntentLog {
         Ok(Self::after(intent_id, tail, trace, now))
     }
 
-    fn after(intent_id: IntentId, tail: Tail, trace: Option<Trace>, now: Timestamp) -> Self {
-        let (opened_at, recorded) = (tail.seq, Vec::new());
-        Self { intent_id, tail: Tail { at: tail.at.max(now), ..tail }, recorded, trace, opened_at }
+    fn after(intent_id: IntentId, mut tail: Tail, trace: Option<Trace>, now: Timestamp) -> Self {
+        tail.at = tail.at.max(now);
+        Self { intent_id, opened_at: tail.seq, tail, recorded: Vec::new(), trace }
     }
 
     /// Returns the log's end, to which [`Self::reset`] returns.

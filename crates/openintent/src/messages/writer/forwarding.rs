@@ -157,6 +157,31 @@ const CHANNELS: usize = 10_000;
 /// through.
 const AGE: Duration = Duration::from_secs(1);
 
+/// Time for which an intent counts as contended after another server's write was met.
+const CONTENDED: Duration = Duration::from_secs(10);
+
+/// The intents that another server has written to between two writes of this one. Only these are handed over: while one
+/// server writes alone, handing over would cost more than it saves.
+#[derive(Debug)]
+pub(super) struct Contention(Cache<IntentId, Instant>);
+
+impl Contention {
+    /// Creates an empty cache.
+    pub fn new(metrics: &Metrics) -> Self {
+        Self(Cache::new("contended_intents", CHANNELS, metrics))
+    }
+
+    /// Takes in that another server's write was met.
+    pub fn met(&self, intent: IntentId) {
+        self.0.put(intent, Instant::now());
+    }
+
+    /// Returns whether another server wrote to an intent a moment ago.
+    pub fn is_on(&self, intent: IntentId) -> bool {
+        self.0.get(&intent).is_some_and(|at| at.elapsed() < CONTENDED)
+    }
+}
+
 /// What this server knows of the ends of channels that it hands messages for.
 #[derive(Debug)]
 pub(super) struct ChannelEnds(Cache<ChannelId, (i64, Instant)>);

@@ -21,6 +21,7 @@ use sqlx::PgConnection;
 use super::append::{Answer, Append};
 use super::batch::{Batch, Judged};
 use super::cache::IntentCache;
+use super::forwarding::Contention;
 use super::{Command, forwarding, lost};
 use crate::Ctx;
 
@@ -40,6 +41,7 @@ enum Freshness {
 /// Batch handler of the group commit.
 pub(super) struct MessageHandler {
     ctx: Ctx,
+    contention: Arc<Contention>,
     node: NodeId,
 }
 
@@ -106,8 +108,8 @@ impl BatchHandler for MessageHandler {
 
 impl MessageHandler {
     /// Creates the batch handler of this server's writers.
-    pub fn new(ctx: &Ctx, node: NodeId) -> Self {
-        Self { ctx: ctx.clone(), node }
+    pub fn new(ctx: &Ctx, node: NodeId, contention: Arc<Contention>) -> Self {
+        Self { ctx: ctx.clone(), contention, node }
     }
 
     /// Tries the commands until each is answered or waits.
@@ -171,6 +173,7 @@ impl MessageHandler {
         if freshness == Freshness::Remembered || freshness == Freshness::Reloaded {
             let mut conn = ctx.pool.acquire().await?;
             let settled = settle(ctx, &mut conn, cache, &tried, Vec::new(), now).await?;
+            settled.missed().for_each(|intent| self.contention.met(intent));
             settled.conclude(ctx, cache, progress, left, freshness);
             return Ok(());
         }
@@ -272,8 +275,10 @@ async fn settle(
 ) -> Outcome<Settled> {
     let context = cache.prepare(conn, commands, now).await?;
     let sends: Vec<&Command> = commands.iter().filter_map(|command| command.message()).collect();
-    let answered: Vec<(ChannelId, MessageId)> =
-        sends.iter().filter_map(|command| Some((command.channel_id, command.draft.correlation_id?))).collect();
+    let answered: Vec<(ChannelId, MessageId)> = sends
+        .iter()
+        .filter_map(|command| Some((command.channel_id, command.draft.correlation_id?)))
+        .collect();
     let originals =
         if answered.is_empty() { Vec::new() } else { messages::load_all(conn, &answered, now).await? };
     // After the facts are known: what is written later makes the guarded statement fail.
@@ -287,6 +292,11 @@ async fn settle(
 }
 
 impl Settled {
+    /// Returns the intents whose logs another writer has advanced.
+    fn missed(&self) -> impl Iterator<Item = IntentId> {
+        self.intents.iter().copied().filter(|intent| !self.passed.contains(intent))
+    }
+
     /// Publishes the committed records to the feed, and answers the commands with a certain result.
     fn conclude(
         self,

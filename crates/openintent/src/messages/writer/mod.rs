@@ -38,7 +38,7 @@ use sqlx::PgConnection;
 use crate::Ctx;
 use crate::messages::writer::append::{Answer, Append, Appended, EventCommand};
 pub(crate) use crate::messages::writer::batch::say;
-use crate::messages::writer::forwarding::{ChannelEnds, Forwarder, Handover};
+use crate::messages::writer::forwarding::{ChannelEnds, Contention, Forwarder, Handover};
 use crate::messages::writer::handler::MessageHandler;
 
 /// A message to be sent.
@@ -75,6 +75,7 @@ pub struct MessageWriter {
     commit: GroupCommit<MessageHandler>,
     ctx: Ctx,
     ends: ChannelEnds,
+    contention: Arc<Contention>,
     /// Hands messages to the servers that own their intents.
     forwarder: Option<Arc<dyn Forwarder>>,
 }
@@ -83,10 +84,13 @@ impl MessageWriter {
     /// Starts the writers with this context.
     #[must_use]
     pub fn start(ctx: &Ctx, node: NodeId, writers: usize, tasks: &Tasks) -> Self {
+        let contention = Arc::new(Contention::new(&ctx.metrics));
+        let handler = MessageHandler::new(ctx, node, Arc::clone(&contention));
         Self {
-            commit: GroupCommit::start(MessageHandler::new(ctx, node), writers, tasks, &ctx.metrics),
+            commit: GroupCommit::start(handler, writers, tasks, &ctx.metrics),
             ctx: ctx.clone(),
             ends: ChannelEnds::new(&ctx.metrics),
+            contention,
             forwarder: None,
         }
     }
@@ -118,7 +122,10 @@ impl MessageWriter {
     ///
     /// If another server owns the intent, it writes them; those that it does not write in time are written here.
     pub async fn send_all(&self, intent: IntentId, mut commands: Vec<Command>) -> Vec<Sent> {
-        let elsewhere = self.forwarder.as_ref().filter(|forwarder| forwarder.is_elsewhere(intent));
+        let elsewhere = self
+            .forwarder
+            .as_ref()
+            .filter(|forwarder| self.contention.is_on(intent) && forwarder.is_elsewhere(intent));
         let Some(forwarder) = elsewhere.filter(|_| commands.iter().all(|one| one.objection.is_none())) else {
             return self.send_here(intent, commands).await;
         };
