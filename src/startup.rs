@@ -155,7 +155,7 @@ pub enum StartError {
 }
 
 fn faults(missing: &[Reliance]) -> String {
-    missing.iter().map(|one| format!("\n  {}", one.fault())).collect()
+    missing.iter().flat_map(|one| ["\n  ", one.fault()]).collect()
 }
 
 /// Parts that a server is assembled from.

@@ -34,7 +34,7 @@ async fn on_own_postgres(place: &Place) -> (Server, Private) {
         _ => None,
     });
     let parts = Parts { seeded_keys: true, ..Parts::real(config.unwrap(), private.options()) };
-    let server = Server::start(parts).await.unwrap();
+    let server = Box::pin(Server::start(parts)).await.unwrap();
     for (kind, id) in [("service", "service.any"), ("agent", "agent.ada"), ("agent", "agent.bob")] {
         let kind = entente_domain::identity::principals::PrincipalKind::parse(kind).unwrap();
         let key = if id == "service.any" { KEY.to_owned() } else { key_of(id) };

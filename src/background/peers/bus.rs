@@ -108,7 +108,11 @@ impl Bus {
             }
             Self::Nats(nats) => {
                 let common = nats.subscribe(nats.common()).await?;
-                Ok(Ear::Nats { nats: nats.clone(), common, shards: HashMap::new() })
+                Ok(Ear::Nats {
+                    nats: Box::new(nats.clone()),
+                    common: Box::new(common),
+                    shards: HashMap::new(),
+                })
             }
         }
     }
@@ -186,15 +190,12 @@ fn unescaped(part: &str) -> String {
     let (mut bytes, mut rest) = (Vec::new(), part.as_bytes());
     while let [first, tail @ ..] = rest {
         let escaped = tail.get(..2).filter(|_| *first == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
-        match escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
+        if let Some(byte) = escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            bytes.push(byte);
+            rest = &tail[2..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
@@ -207,9 +208,9 @@ pub(super) enum Ear {
     /// Subscriptions at NATS.
     Nats {
         /// The connection.
-        nats: Nats,
+        nats: Box<Nats>,
         /// What concerns all servers.
-        common: Subscriber,
+        common: Box<Subscriber>,
         /// The shards.
         shards: HashMap<u8, Subscriber>,
     },
@@ -251,7 +252,7 @@ impl Ear {
             }
             Self::Nats { nats, common, shards } => {
                 let message = std::future::poll_fn(|context| {
-                    for one in std::iter::once(&mut *common).chain(shards.values_mut()) {
+                    for one in std::iter::once(&mut **common).chain(shards.values_mut()) {
                         if let Poll::Ready(message) = std::pin::Pin::new(one).poll_next(context) {
                             return Poll::Ready(message);
                         }

@@ -44,7 +44,7 @@ async fn server(clock: Arc<Fragile>) -> Server {
     });
     let parts =
         Parts { clock, seeded_keys: true, ..Parts::real(config.unwrap(), Cluster::get().options(&database)) };
-    let server = Server::start(parts).await.unwrap();
+    let server = Box::pin(Server::start(parts)).await.unwrap();
     seeds::seed(&server.ctx, PrincipalKind::Agent, "agent.ada", "key-of-ada").await.unwrap();
     server
 }

@@ -215,7 +215,7 @@ impl World {
         parts.direct = direct;
         parts.names = names;
         parts.seeded_keys = true;
-        let server = Server::start(parts).await.unwrap();
+        let server = Box::pin(Server::start(parts)).await.unwrap();
         let address = server.address;
         let world = Self { server, clock, database, address, hooked: AtomicBool::new(false) };
         seeds::seed(&world.server.ctx, PrincipalKind::Service, "service.any", ANY).await.unwrap();

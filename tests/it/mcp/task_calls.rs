@@ -249,7 +249,7 @@ async fn the_extension_is_for_those_that_declare_it() {
     world.end().await;
 }
 
-/// MCP-W-10.6: FastMCP's client does not repeat the task in `Mcp-Name`. What it repeats must be the task.
+/// MCP-W-10.6: `FastMCP`'s client does not repeat the task in `Mcp-Name`. What it repeats must be the task.
 #[tokio::test]
 async fn a_task_is_found_without_its_header() {
     let world = World::start().await;

@@ -55,7 +55,7 @@ pub(super) async fn pass(protocol: &Protocol, request: &HttpRequest, body: Bytes
 
 /// Returns the task of a request whose client has not repeated it in `Mcp-Name`.
 ///
-/// The header tells a proxy where the task's state is (SEP-2663), and here every server has it. FastMCP's client never
+/// The header tells a proxy where the task's state is (SEP-2663), and here every server has it. `FastMCP`'s client never
 /// sends it, so the missing one is filled in (MCP-W-10.6); another task's is refused like everywhere.
 fn unnamed_task(headers: &HeaderMap, body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]

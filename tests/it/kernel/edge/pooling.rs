@@ -65,7 +65,7 @@ fn expected() -> (String, String, String) {
 async fn refusal(database: PgConnectOptions, direct: Option<PgConnectOptions>) -> String {
     let config = Config::read(&|name| (name == "ENTENTE_BIND").then(|| "127.0.0.1:0".to_owned())).unwrap();
     let parts = Parts { direct, ..Parts::real(config, database) };
-    Server::start(parts).await.err().expect("the server starts").to_string()
+    Box::pin(Server::start(parts)).await.err().expect("the server starts").to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
