@@ -1,5 +1,5 @@
 //! Logging of the process. Metrics are in `entente_runtime::metrics`, spans in `entente_runtime::spans`, and
-//! refused credentials in `entente_kernel::refused`.
+//! refused credentials in `entente_runtime::refused`.
 //!
 //! Levels: ERROR means that a person should look, WARN a tolerated problem, INFO the life of the server,
 //! DEBUG single requests. An error is logged once, where it is handled. Keys, payloads and secrets are never

@@ -48,7 +48,7 @@ impl Demo {
         config.webhooks.allow = config.webhooks.allow.and(Allowed::loopback());
         // Slow statements and late connections only tell that the machine is busy, and refused keys are part
         // of the scenario: neither belongs in the transcript.
-        "warn,sqlx=error,entente_kernel::refused=off".clone_into(&mut config.log);
+        "warn,sqlx=error,entente_runtime::refused=off".clone_into(&mut config.log);
         telemetry::init(&config);
         let temporary = self.data_dir.is_none();
         let dir = self
