@@ -84,7 +84,8 @@ async fn a_server_that_is_stopped_where_it_stands_holds_nobody_up() {
     let (intent, channel) = talk(&ada, json!({})).await;
     let (_, free) = talk(&ada, json!({})).await;
     let mut watcher = Cluster::get().options(&database).connect().await.unwrap();
-    // Many operations on one intent, so that one of them is always in the middle of its transaction.
+    // Many operations on one intent, so that one of them is always in the middle of its transaction: a cost has one of several
+    // statements, a message is a single one.
     let over = CancellationToken::new();
     let load: Vec<_> = (0..12)
         .map(|n| {
@@ -92,12 +93,12 @@ async fn a_server_that_is_stopped_where_it_stands_holds_nobody_up() {
             let path = if n % 3 == 0 {
                 format!("/channels/{channel}/messages")
             } else {
-                format!("/intents/{intent}/events")
+                format!("/intents/{intent}/costs")
             };
             let body = if n % 3 == 0 {
                 json!({ "sender": "agent.ada", "payload": {} })
             } else {
-                json!({ "event_type": "note", "payload": { "text": "x".repeat(10_000) } })
+                json!({ "agent_id": "agent.ada", "amount": 1, "metadata": { "text": "x".repeat(10_000) } })
             };
             tokio::spawn(over.run_until_cancelled_owned(async move {
                 loop {

@@ -29,12 +29,13 @@ async fn a_server_whose_connections_are_stalled_gives_them_up_and_comes_back() {
     let load: Vec<_> = (0..12)
         .map(|n| {
             let (client, over) = (any.clone(), over.clone());
-            let path = format!("/intents/{intent}/events");
+            // A cost has a transaction of several statements, a message is a single one.
+            let path = format!("/intents/{intent}/costs");
             let (path, body) = if n % 3 == 0 {
                 let path = format!("/channels/{channel}/messages");
                 (path, json!({ "sender": "agent.ada", "payload": {} }))
             } else {
-                (path, json!({ "event_type": "note" }))
+                (path, json!({ "agent_id": "agent.ada", "amount": 1 }))
             };
             tokio::spawn(async move {
                 while !over.is_cancelled() {
