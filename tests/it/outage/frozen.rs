@@ -98,7 +98,7 @@ async fn a_server_that_is_stopped_where_it_stands_holds_nobody_up() {
             let body = if n % 3 == 0 {
                 json!({ "sender": "agent.ada", "payload": {} })
             } else {
-                json!({ "agent_id": "agent.ada", "amount": 1, "metadata": { "text": "x".repeat(10_000) } })
+                json!({ "agent_id": "agent.ada", "cost_type": "tokens", "unit": "tokens", "amount": 1, "metadata": { "text": "x".repeat(10_000) } })
             };
             tokio::spawn(over.run_until_cancelled_owned(async move {
                 loop {
@@ -107,6 +107,8 @@ async fn a_server_that_is_stopped_where_it_stands_holds_nobody_up() {
             }))
         })
         .collect();
+    let cost = json!({ "agent_id": "agent.ada", "cost_type": "tokens", "unit": "tokens", "amount": 1 });
+    any.post(&format!("/intents/{intent}/costs"), cost).await.is(200);
     let began = Instant::now();
     loop {
         tokio::time::sleep(Duration::from_millis(37)).await;

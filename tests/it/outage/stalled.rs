@@ -35,7 +35,10 @@ async fn a_server_whose_connections_are_stalled_gives_them_up_and_comes_back() {
                 let path = format!("/channels/{channel}/messages");
                 (path, json!({ "sender": "agent.ada", "payload": {} }))
             } else {
-                (path, json!({ "agent_id": "agent.ada", "amount": 1 }))
+                (
+                    path,
+                    json!({ "agent_id": "agent.ada", "cost_type": "tokens", "unit": "tokens", "amount": 1 }),
+                )
             };
             tokio::spawn(async move {
                 while !over.is_cancelled() {
