@@ -226,7 +226,7 @@ impl<'a> IntentTx<'a> {
     /// response.
     ///
     /// # Errors
-    /// A database error; nothing was written, unless it is [`AppError::Unavailable`](crate::AppError::Unavailable),
+    /// A database error; nothing was written, unless it is [`AppError::Unavailable`],
     /// whose outcome is unknown.
     pub async fn finish<T: Serialize>(self, response: T) -> Outcome<T> {
         let kept = match self.caller.zip(self.once) {
