@@ -146,7 +146,7 @@ impl Ctx {
         match answers.into_iter().next() {
             Some(Ok(answer)) => answer.downcast::<O::Answer>().map(|answer| *answer).map_err(|_other| lost()),
             Some(Err(AppError::Refused(refusal))) if refusal.violation.is_some() => {
-                governance::record_violation(self, caller, intent_id, (&caller.agent, O::NAME), refusal).await
+                governance::record_violation(self, caller, intent_id, &caller.agent, O::NAME, refusal).await
             }
             Some(Err(failure)) => Err(failure),
             None => Err(lost()),

@@ -260,7 +260,9 @@ pub(super) async fn places(
 /// Translates a position of the form before.
 pub(super) async fn translate(
     conn: &mut PgConnection,
-    (xid, job_id, job_seq): (i64, JobId, i64),
+    xid: i64,
+    job_id: JobId,
+    job_seq: i64,
 ) -> Outcome<JobEventPosition> {
     let row = sqlx::query!(
         r#"-- job_events::translate

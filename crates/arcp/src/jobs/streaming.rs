@@ -38,7 +38,7 @@ pub async fn resume_everything(ctx: &Ctx, token: JobEventToken) -> Outcome<JobEv
     let place = match token {
         JobEventToken::Place(place) => place,
         JobEventToken::Former { xid, job_id, job_seq } => {
-            log::translate(&mut conn, (xid, job_id, job_seq)).await?
+            log::translate(&mut conn, xid, job_id, job_seq).await?
         }
     };
     // A token beyond the end comes from a database that was restored: continue at the end.

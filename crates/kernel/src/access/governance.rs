@@ -60,8 +60,7 @@ pub async fn admit_tx(ctx: &Ctx, caller: &Caller, mut tx: Tx, attempt: Attempt<'
         Err(refusal) if refusal.violation.is_none() => Err(refusal.into()),
         Err(refusal) => {
             tx.rollback().await?;
-            record_violation(ctx, caller, attempt.intent_id, (attempt.agent, attempt.operation), refusal)
-                .await
+            record_violation(ctx, caller, attempt.intent_id, attempt.agent, attempt.operation, refusal).await
         }
     }
 }
@@ -75,7 +74,8 @@ pub async fn record_violation<T>(
     ctx: &Ctx,
     caller: &Caller,
     intent_id: IntentId,
-    (agent, operation): (&str, &'static str),
+    agent: &str,
+    operation: &'static str,
     refusal: Refusal,
 ) -> Outcome<T> {
     let work = IntentTx::begin(ctx, caller, intent_id, None).await?;

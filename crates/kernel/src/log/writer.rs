@@ -78,7 +78,8 @@ impl IntentLog {
     }
 
     /// Forgets everything recorded since a mark.
-    pub(crate) fn reset(&mut self, (tail, recorded): (Tail, usize)) {
+    pub(crate) fn reset(&mut self, mark: (Tail, usize)) {
+        let (tail, recorded) = mark;
         self.tail = tail;
         self.recorded.truncate(recorded);
     }
