@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::locked::{lock_of, run, undisturbed};
 use crate::harness::process::{KEY, Launch, Place, key_of};
-use crate::harness::{Client, Cluster, World, json, talk};
+use crate::harness::{Client, Cluster, Value, World, json, talk};
 
 /// Upper bound until an intent held by a frozen server is free again: several times PostgreSQL's own limit.
 const FREE_AGAIN: Duration = Duration::from_secs(30);
@@ -73,6 +73,18 @@ async fn a_transaction_of_a_silent_server_is_ended_and_its_intent_goes_on() {
     one.end().await;
 }
 
+/// The `n`th of many operations on one intent, of which one is always in the middle of its transaction: a cost has one of
+/// several statements, a message is a single one.
+fn operation(n: usize, intent: &str, channel: &str) -> (String, Value) {
+    if n.is_multiple_of(3) {
+        (format!("/channels/{channel}/messages"), json!({ "sender": "agent.ada", "payload": {} }))
+    } else {
+        let spent = json!({ "cost_type": "tokens", "unit": "tokens", "amount": 1, "agent_id": "agent.ada",
+                            "metadata": { "text": "x".repeat(10_000) } });
+        (format!("/intents/{intent}/costs"), spent)
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_stopped_where_it_stands_holds_nobody_up() {
     let database = Cluster::get().fresh_database().await;
@@ -84,22 +96,11 @@ async fn a_server_that_is_stopped_where_it_stands_holds_nobody_up() {
     let (intent, channel) = talk(&ada, json!({})).await;
     let (_, free) = talk(&ada, json!({})).await;
     let mut watcher = Cluster::get().options(&database).connect().await.unwrap();
-    // Many operations on one intent, so that one of them is always in the middle of its transaction: a cost has one of several
-    // statements, a message is a single one.
     let over = CancellationToken::new();
     let load: Vec<_> = (0..12)
         .map(|n| {
             let (client, over) = (any.clone(), over.clone());
-            let path = if n % 3 == 0 {
-                format!("/channels/{channel}/messages")
-            } else {
-                format!("/intents/{intent}/costs")
-            };
-            let body = if n % 3 == 0 {
-                json!({ "sender": "agent.ada", "payload": {} })
-            } else {
-                json!({ "agent_id": "agent.ada", "cost_type": "tokens", "unit": "tokens", "amount": 1, "metadata": { "text": "x".repeat(10_000) } })
-            };
+            let (path, body) = operation(n, &intent, &channel);
             tokio::spawn(over.run_until_cancelled_owned(async move {
                 loop {
                     drop(client.try_send("POST", &path, Some(body.to_string())).await);
@@ -107,8 +108,8 @@ async fn a_server_that_is_stopped_where_it_stands_holds_nobody_up() {
             }))
         })
         .collect();
-    let cost = json!({ "agent_id": "agent.ada", "cost_type": "tokens", "unit": "tokens", "amount": 1 });
-    any.post(&format!("/intents/{intent}/costs"), cost).await.is(200);
+    let (path, cost) = operation(1, &intent, &channel);
+    any.post(&path, cost).await.is(200);
     let began = Instant::now();
     loop {
         tokio::time::sleep(Duration::from_millis(37)).await;
