@@ -7,20 +7,9 @@ import os
 import sys
 import time
 
+from agents import ask, event, say
+
 PATIENCE = 20.0
-
-
-def say(**line):
-    print(json.dumps(line), flush=True)
-
-
-def event(kind, **body):
-    say(kind=kind, body=body)
-
-
-def ask(**question):
-    say(authorize=question)
-    return json.loads(sys.stdin.readline())
 
 
 def log(message):
