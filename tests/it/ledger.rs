@@ -21,7 +21,7 @@ use futures_util::future::join_all;
 
 use self::readers::{Heard, follow, poll};
 use crate::harness::process::{KEY, Launch, Place, Process};
-use crate::harness::{Client, Sse, Value, json, talk};
+use crate::harness::{Client, Reply, Sse, Value, json, talk};
 
 /// Default number of kills.
 const KILLS: u32 = 20;
@@ -47,6 +47,23 @@ impl Run {
     pub fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
     }
+
+    /// Posts until the answer has one of these statuses; while things die, nothing but 503 may be answered instead.
+    async fn acknowledged(&self, client: &Client, path: &str, body: &Value, statuses: &[u16]) -> Reply {
+        let began = Instant::now();
+        loop {
+            match client.try_send("POST", path, Some(body.to_string())).await {
+                Some(reply) if statuses.contains(&reply.status) => return reply,
+                Some(reply) => {
+                    assert_eq!(reply.status, 503, "only 503 may answer while things die: {}", reply.text);
+                }
+                None => {}
+            }
+            assert!(began.elapsed() < PATIENCE, "never acknowledged");
+            self.retries.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
 /// A ledger entry: one acknowledged message.
@@ -58,29 +75,16 @@ struct Entry {
 
 /// Sends messages until all kills are done. Retries each with the same idempotency key until it is acknowledged.
 async fn send(run: Arc<Run>, client: Client, channel: String, who: u64) -> Vec<Entry> {
+    let path = format!("/channels/{channel}/messages");
     let mut ledger = Vec::new();
     for n in 0.. {
         if run.is_done() {
             break;
         }
-        let body = json!({ "sender": format!("agent.{who}"), "payload": { "who": who, "n": n } }).to_string();
+        let body = json!({ "sender": format!("agent.{who}"), "payload": { "who": who, "n": n } });
         let once = client.once(&format!("{who}-{n}"));
-        let began = Instant::now();
-        let id = loop {
-            let reply =
-                once.try_send("POST", &format!("/channels/{channel}/messages"), Some(body.clone())).await;
-            match reply {
-                Some(reply) if reply.status == 201 => break reply.json()["id"].as_str().unwrap().to_owned(),
-                Some(reply) => {
-                    assert_eq!(reply.status, 503, "only 503 may answer while things die: {}", reply.text);
-                }
-                None => {}
-            }
-            assert!(began.elapsed() < PATIENCE, "never acknowledged");
-            run.retries.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        };
-        ledger.push(Entry { who, n, id });
+        let sent = run.acknowledged(&once, &path, &body, &[201]).await.json();
+        ledger.push(Entry { who, n, id: sent["id"].as_str().unwrap().to_owned() });
     }
     ledger
 }

@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
-use super::{PATIENCE, Run};
+use super::Run;
 use crate::harness::{Client, Value, json};
 
 /// Number of clients that post events.
@@ -14,27 +12,16 @@ pub const POSTERS: u64 = 3;
 /// Posts events until all kills are done. Retries each with the same idempotency key until it is acknowledged. Returns
 /// their ids.
 pub async fn post(run: Arc<Run>, client: Client, intent: String, who: u64) -> Vec<String> {
+    let path = format!("/intents/{intent}/events");
     let mut ledger = Vec::new();
     for n in 0.. {
         if run.is_done() {
             break;
         }
-        let body = json!({ "event_type": "note", "payload": { "who": who, "n": n } }).to_string();
+        let body = json!({ "event_type": "note", "payload": { "who": who, "n": n } });
         let once = client.once(&format!("event-{who}-{n}"));
-        let began = Instant::now();
-        let id = loop {
-            match once.try_send("POST", &format!("/intents/{intent}/events"), Some(body.clone())).await {
-                Some(reply) if reply.status == 200 => break reply.json()["id"].as_str().unwrap().to_owned(),
-                Some(reply) => {
-                    assert_eq!(reply.status, 503, "only 503 may answer while things die: {}", reply.text);
-                }
-                None => {}
-            }
-            assert!(began.elapsed() < PATIENCE, "never acknowledged");
-            run.retries.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        };
-        ledger.push(id);
+        let posted = run.acknowledged(&once, &path, &body, &[200]).await.json();
+        ledger.push(posted["id"].as_str().unwrap().to_owned());
     }
     ledger
 }

@@ -3,12 +3,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use entente_domain::clock::rfc3339;
 
-use super::{PATIENCE, Run};
+use super::Run;
 use crate::harness::{Client, Value, json};
 
 /// Number of clients that send envelopes.
@@ -33,22 +32,11 @@ pub async fn send(run: Arc<Run>, client: Client, who: u64) -> Vec<i64> {
         if run.is_done() {
             break;
         }
-        let (body, began) = (task(who, n).to_string(), Instant::now());
-        let seq = loop {
-            match client.try_send("POST", "/aee/envelopes", Some(body.clone())).await {
-                Some(reply) if reply.status == 202 => break reply.json()["seq"].as_i64().unwrap(),
-                // It was accepted, but the response was lost.
-                Some(reply) if reply.status == 409 => break reply.json()["receipt"]["seq"].as_i64().unwrap(),
-                Some(reply) => {
-                    assert_eq!(reply.status, 503, "only 503 may answer while things die: {}", reply.text);
-                }
-                None => {}
-            }
-            assert!(began.elapsed() < PATIENCE, "never acknowledged");
-            run.retries.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        };
-        ledger.push(seq);
+        let reply = run.acknowledged(&client, "/aee/envelopes", &task(who, n), &[202, 409]).await;
+        let receipt = reply.json();
+        // 409: it was accepted, but the response was lost.
+        let seq = if reply.status == 409 { &receipt["receipt"]["seq"] } else { &receipt["seq"] };
+        ledger.push(seq.as_i64().unwrap());
     }
     ledger
 }

@@ -80,6 +80,20 @@ async fn load(servers: [&Client; 2], channel: &str, time: Duration) -> Vec<Value
     join_all(clients).await.into_iter().flatten().collect()
 }
 
+/// Asserts of each channel what [`check`] does, and that it proves something.
+async fn check_all(client: &Client, channels: &[String], acknowledged: &[Vec<Value>]) {
+    for (channel, acknowledged) in channels.iter().zip(acknowledged) {
+        assert!(!acknowledged.is_empty());
+        check(&listed(client, channel).await, acknowledged);
+    }
+}
+
+/// Opens channels on four intents, so that each server owns some of them.
+async fn four_channels(client: &Client) -> Vec<String> {
+    let room = json!({ "options": { "max_messages": 100_000 } });
+    join_all((0..4).map(async |_| talk(client, room.clone()).await.1)).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_go_to_the_server_that_owns_their_intent() {
     let a = World::with(setup()).await;
@@ -151,11 +165,7 @@ async fn a_server_that_is_suspended_under_load_loses_and_doubles_nothing() {
     let [a, b] = two(&places).await;
     let (a_client, b_client) = (a.client(KEY), b.client(KEY));
     tokio::time::sleep(Duration::from_secs(3)).await;
-    // Each of them owns some of the channels.
-    let talks = join_all(
-        (0..4).map(async |_| talk(&b_client, json!({ "options": { "max_messages": 100_000 } })).await.1),
-    );
-    let channels = talks.await;
+    let channels = four_channels(&b_client).await;
     let loads = join_all(
         channels
             .iter()
@@ -186,10 +196,7 @@ async fn a_server_that_is_suspended_under_load_loses_and_doubles_nothing() {
         "{} messages; the longest send of the other server took {longest:?}",
         acknowledged.iter().map(Vec::len).sum::<usize>()
     );
-    for (channel, acknowledged) in channels.iter().zip(&acknowledged) {
-        assert!(!acknowledged.is_empty());
-        check(&listed(&b_client, channel).await, acknowledged);
-    }
+    check_all(&b_client, &channels, &acknowledged).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -198,10 +205,7 @@ async fn a_server_that_is_killed_under_load_loses_and_doubles_nothing() {
     let [mut a, b] = two(&places).await;
     let (a_client, b_client) = (a.client(KEY), b.client(KEY));
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let talks = join_all(
-        (0..4).map(async |_| talk(&b_client, json!({ "options": { "max_messages": 100_000 } })).await.1),
-    );
-    let channels = talks.await;
+    let channels = four_channels(&b_client).await;
     let loads = join_all(
         channels
             .iter()
@@ -212,8 +216,5 @@ async fn a_server_that_is_killed_under_load_loses_and_doubles_nothing() {
         a.kill();
     };
     let (acknowledged, ()) = tokio::join!(loads, killing);
-    for (channel, acknowledged) in channels.iter().zip(&acknowledged) {
-        assert!(!acknowledged.is_empty());
-        check(&listed(&b_client, channel).await, acknowledged);
-    }
+    check_all(&b_client, &channels, &acknowledged).await;
 }
