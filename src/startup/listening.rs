@@ -9,9 +9,9 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{HttpServer, web};
 use entente_api::ApiState;
 use entente_api::app::application;
+use entente_runtime::sockets;
 use entente_runtime::tasks::Tasks;
 
-use super::sockets;
 use crate::config::Config;
 
 /// Time that an idle connection is kept.

@@ -9,6 +9,7 @@ pub mod lines;
 pub mod metrics;
 pub mod refused;
 pub mod signals;
+pub mod sockets;
 pub mod spans;
 pub mod tasks;
 pub mod tls;

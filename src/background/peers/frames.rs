@@ -3,6 +3,7 @@
 //! into a private network.
 
 use std::io::{Error, ErrorKind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use entente_domain::canonical::sha256;
@@ -10,11 +11,11 @@ use entente_domain::identity::signatures::Signer;
 use entente_domain::ids::Chance;
 use entente_domain::openintent::messages::Message;
 use entente_openintent::messages::writer::forwarding::HandedCommand;
+use entente_runtime::sockets;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -34,6 +35,9 @@ const CODE: usize = 16;
 
 /// Bytes of a side's contribution to the connection's key.
 const NONCE: usize = 32;
+
+/// Time after which a connection ends whose other side reads nothing, for example because its server is stopped.
+const UNREAD: Duration = Duration::from_secs(10);
 
 /// Time limit of the greeting.
 const GREETING: Duration = Duration::from_secs(2);
@@ -71,17 +75,18 @@ fn broken(why: &str) -> Error {
     Error::new(ErrorKind::InvalidData, why)
 }
 
-fn code(key: &[u8; 32], parts: &[&[u8]]) -> [u8; CODE] {
-    // A key of any length can be used.
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of any length can be used");
+fn mac(key: &[u8; 32], parts: &[&[u8]]) -> Hmac<Sha256> {
+    // HMAC fills a shorter key with zeros to the length of a block.
+    let mut block = [0; 64];
+    block[..key.len()].copy_from_slice(key);
+    let mut mac = Hmac::<Sha256>::new(&block.into());
     parts.iter().for_each(|part| mac.update(part));
-    let whole = mac.finalize().into_bytes();
-    std::array::from_fn(|index| whole[index])
+    mac
 }
 
-/// Compares two codes without telling by the time where they differ.
-fn same(one: &[u8; CODE], other: &[u8; CODE]) -> bool {
-    one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+fn code(mac: Hmac<Sha256>) -> [u8; CODE] {
+    let whole = mac.finalize().into_bytes();
+    std::array::from_fn(|index| whole[index])
 }
 
 impl Secret {
@@ -95,8 +100,8 @@ impl Secret {
         std::array::from_fn(|index| if index < 16 { one[index] } else { other[index - 16] })
     }
 
-    fn proof(&self, side: &[u8], caller: &[u8; NONCE], taker: &[u8; NONCE]) -> [u8; CODE] {
-        code(&self.key, &[side, caller, taker])
+    fn proof(&self, side: &[u8], caller: &[u8; NONCE], taker: &[u8; NONCE]) -> Hmac<Sha256> {
+        mac(&self.key, &[side, caller, taker])
     }
 
     fn halves(
@@ -109,6 +114,8 @@ impl Secret {
         let key = |from: &[u8]| sha256([&self.key[..], from, caller, taker].concat());
         let (own, theirs) =
             if is_caller { (key(b"caller"), key(b"taker")) } else { (key(b"taker"), key(b"caller")) };
+        sockets::keep_alive(&stream);
+        sockets::cut_off(&stream, UNREAD);
         let (from, to) = stream.into_split();
         (Half { io: from, key: theirs, count: 0 }, Half { io: to, key: own, count: 0 })
     }
@@ -123,10 +130,9 @@ impl Secret {
         let (mut taker, mut proof) = ([0; NONCE], [0; CODE]);
         stream.read_exact(&mut taker).await?;
         stream.read_exact(&mut proof).await?;
-        if !same(&proof, &self.proof(b"taker", &caller, &taker)) {
-            return Err(broken("it does not know the servers' key"));
-        }
-        stream.write_all(&self.proof(b"caller", &caller, &taker)).await?;
+        let unknown = |_wrong| broken("it does not know the servers' key");
+        self.proof(b"taker", &caller, &taker).verify_truncated_left(&proof).map_err(unknown)?;
+        stream.write_all(&code(self.proof(b"caller", &caller, &taker))).await?;
         Ok(self.halves(stream, true, &caller, &taker))
     }
 
@@ -150,11 +156,10 @@ impl Secret {
         }
         stream.read_exact(&mut caller).await?;
         let taker = self.nonce();
-        stream.write_all(&[&taker[..], &self.proof(b"taker", &caller, &taker)].concat()).await?;
+        stream.write_all(&[&taker[..], &code(self.proof(b"taker", &caller, &taker))].concat()).await?;
         stream.read_exact(&mut proof).await?;
-        if !same(&proof, &self.proof(b"caller", &caller, &taker)) {
-            return Err(broken("it does not know the servers' key"));
-        }
+        let unknown = |_wrong| broken("it does not know the servers' key");
+        self.proof(b"caller", &caller, &taker).verify_truncated_left(&proof).map_err(unknown)?;
         Ok(self.halves(stream, false, &caller, &taker))
     }
 }
@@ -177,9 +182,8 @@ impl<T: AsyncRead + Unpin> Half<T> {
         let (mut told, mut body) = ([0; CODE], vec![0; length]);
         self.io.read_exact(&mut told).await?;
         self.io.read_exact(&mut body).await?;
-        if !same(&told, &code(&self.key, &[&self.count.to_be_bytes(), &body])) {
-            return Err(broken("a frame is not authentic"));
-        }
+        let expected = mac(&self.key, &[&self.count.to_be_bytes(), &body]);
+        expected.verify_truncated_left(&told).map_err(|_wrong| broken("a frame is not authentic"))?;
         self.count += 1;
         Ok(serde_json::from_slice(&body)?)
     }
@@ -191,7 +195,7 @@ impl<T: AsyncWrite + Unpin> Half<T> {
         let body = serde_json::to_vec(value)?;
         let length = u32::try_from(body.len()).ok().filter(|_| body.len() <= FRAME);
         let length = length.ok_or_else(|| broken("a frame is too long"))?;
-        let code = code(&self.key, &[&self.count.to_be_bytes(), &body]);
+        let code = code(mac(&self.key, &[&self.count.to_be_bytes(), &body]));
         self.count += 1;
         let mut frame = Vec::with_capacity(4 + CODE + body.len());
         frame.extend(length.to_be_bytes());
