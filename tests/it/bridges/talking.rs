@@ -196,3 +196,27 @@ async fn a_task_to_a_bus_is_shown_once_a_person_has_agreed() {
     assert_eq!(shown[1]["payload"]["envelope"], task);
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_bridge_of_a_bus_goes_on_after_all_its_envelopes_were_deleted() {
+    let (world, ada, bob) = two().await;
+    let admin = world.admin().await;
+    let (_, channel) = talk(&admin, json!({})).await;
+    bob.put("/aee/buses/bus.ops/subscriptions/agent.bob", json!({})).await.ok();
+    admin
+        .put("/aee/bridges/bus", json!({ "kind": "mirror", "bus": "bus.ops", "channel_id": channel }))
+        .await
+        .ok();
+    let event = |world: &World, id: &str| {
+        with(task_envelope(world, id, ("agent.ada", "bus.ops")), json!({ "type": "event" }))
+    };
+    for id in ["envelope-1", "envelope-2"] {
+        ada.post("/aee/envelopes", event(&world, id)).await.is(202);
+    }
+    until(&world, &admin, &channel, 2).await;
+    world.pass(31 * 24 * 3_600).await;
+    assert_eq!(count(&world, "SELECT count(*) FROM aee_envelopes").await, 0, "they are deleted");
+    ada.post("/aee/envelopes", event(&world, "envelope-3")).await.is(202);
+    until(&world, &admin, &channel, 3).await;
+    world.end().await;
+}

@@ -368,7 +368,8 @@ pub(super) async fn delete(
          WITH old AS (
              SELECT id FROM aee_envelopes WHERE received_at < $1 ORDER BY received_at LIMIT $2
              FOR UPDATE SKIP LOCKED),
-         ordered AS (DELETE FROM aee_bus_order o USING old WHERE o.envelope_id = old.id)
+         ordered AS (DELETE FROM aee_bus_order o USING old
+                     WHERE o.envelope_id = old.id AND o.number < (SELECT max(number) FROM aee_bus_order))
          DELETE FROM aee_envelopes e USING old WHERE e.id = old.id RETURNING e.id, e.sent_at",
         before,
         limit

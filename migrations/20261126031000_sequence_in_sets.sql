@@ -1,0 +1,96 @@
+-- `log_sequence` as before, in one statement for all marks instead of a few for each: with many intents, nearly every mark
+-- is a part of its own.
+
+-- Gives numbers to what is committed and marked, and returns the ends of the three orders. It must be a transaction of its
+-- own: then everything with a number is committed, and what gets a number later comes after it.
+--
+-- One server at a time takes marks, under a row lock that lasts for one statement. Each statement in here has a snapshot of
+-- its own (VOLATILE, READ COMMITTED), so after the wait for the lock it sees what the server before has done. Parts are
+-- numbered in the order of their marks: what was caused by something has a higher one. Neighbouring marks of one log become
+-- one part, and a mark that an earlier part covers is dropped, so a repeated or late mark does no harm.
+--
+-- `low` is the mark after which to search; null for the recent ones. Vacuum cannot remove taken marks while somebody holds
+-- a snapshot, so a search from the beginning would take ever longer; a transaction that commits later than 1,024 younger
+-- ones is found by the next wide search.
+CREATE OR REPLACE FUNCTION log_sequence(low bigint, OUT log_end bigint, OUT log_seq bigint, OUT job_end bigint,
+                                        OUT job_seq bigint, OUT bus_end bigint, OUT last_mark bigint, OUT is_more boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    high  bigint;
+    first bigint;
+    taken bigint := 0;
+BEGIN
+    last_mark := (SELECT last_value FROM log_unsequenced_id_seq);
+    high := greatest((SELECT o.mark FROM log_order o ORDER BY o.global DESC LIMIT 1),
+                     (SELECT o.mark FROM job_order o ORDER BY o.global DESC LIMIT 1),
+                     (SELECT o.mark FROM aee_bus_order o ORDER BY o.number DESC LIMIT 1), 0);
+    -- The count of marks starts anew where a replica takes over; numbers and marks that it received may be higher.
+    low := coalesce(low, least(high, last_mark) - 1024);
+    first := (SELECT u.id FROM log_unsequenced u WHERE u.id > low ORDER BY u.id LIMIT 1);
+    IF first IS NOT NULL THEN
+        PERFORM 1 FROM log_sequencer FOR UPDATE;
+        WITH marks AS (
+            DELETE FROM log_unsequenced WHERE id = ANY (ARRAY(
+                SELECT u.id FROM log_unsequenced u WHERE u.id >= first ORDER BY u.id LIMIT 4096))
+            RETURNING id, intent_id, job_id, last_seq, last_at, envelope_id, bus),
+        taken_up_to AS (SELECT greatest(high, max(m.id)) AS mark FROM marks m),
+        log_runs AS (
+            SELECT n.run, n.intent_id, max(n.last_seq) AS to_seq, max(n.last_at) AS at
+            FROM (SELECT m.*, count(*) FILTER (WHERE m.begins) OVER (ORDER BY m.id) AS run
+                  FROM (SELECT l.id, l.intent_id, l.last_seq, l.last_at,
+                               l.intent_id IS DISTINCT FROM lag(l.intent_id) OVER (ORDER BY l.id) AS begins
+                        FROM marks l WHERE l.intent_id IS NOT NULL) m) n
+            GROUP BY n.run, n.intent_id),
+        log_ends AS (
+            SELECT i.intent_id,
+                   coalesce((SELECT max(o.to_seq) FROM log_order o WHERE o.intent_id = i.intent_id), 0) AS to_seq
+            FROM (SELECT DISTINCT r.intent_id FROM log_runs r) i),
+        log_parts AS (
+            SELECT r.run, r.intent_id, r.to_seq, r.at,
+                   greatest(e.to_seq, max(r.to_seq) OVER (PARTITION BY r.intent_id ORDER BY r.run
+                                                          ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS before
+            FROM log_runs r JOIN log_ends e ON e.intent_id = r.intent_id),
+        new_logs AS (
+            INSERT INTO log_order (global, intent_id, from_seq, to_seq, at, mark)
+            SELECT coalesce((SELECT max(o.global) FROM log_order o), 0) + row_number() OVER (ORDER BY p.run),
+                   p.intent_id, p.before + 1, p.to_seq, p.at, (SELECT t.mark FROM taken_up_to t)
+            FROM log_parts p WHERE p.to_seq > p.before),
+        job_runs AS (
+            SELECT n.run, n.job_id, max(n.last_seq) AS to_seq
+            FROM (SELECT m.*, count(*) FILTER (WHERE m.begins) OVER (ORDER BY m.id) AS run
+                  FROM (SELECT l.id, l.job_id, l.last_seq,
+                               l.job_id IS DISTINCT FROM lag(l.job_id) OVER (ORDER BY l.id) AS begins
+                        FROM marks l WHERE l.job_id IS NOT NULL) m) n
+            GROUP BY n.run, n.job_id),
+        job_ends AS (
+            SELECT i.job_id, coalesce((SELECT max(o.to_seq) FROM job_order o WHERE o.job_id = i.job_id), 0) AS to_seq
+            FROM (SELECT DISTINCT r.job_id FROM job_runs r) i),
+        job_parts AS (
+            SELECT r.run, r.job_id, r.to_seq,
+                   greatest(e.to_seq, max(r.to_seq) OVER (PARTITION BY r.job_id ORDER BY r.run
+                                                          ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS before
+            FROM job_runs r JOIN job_ends e ON e.job_id = r.job_id),
+        new_jobs AS (
+            INSERT INTO job_order (global, job_id, from_seq, to_seq, mark)
+            SELECT coalesce((SELECT max(o.global) FROM job_order o), 0) + row_number() OVER (ORDER BY p.run),
+                   p.job_id, p.before + 1, p.to_seq, (SELECT t.mark FROM taken_up_to t)
+            FROM job_parts p WHERE p.to_seq > p.before),
+        new_envelopes AS (
+            INSERT INTO aee_bus_order (number, bus, envelope_id, mark)
+            SELECT coalesce((SELECT max(o.number) FROM aee_bus_order o), 0) + row_number() OVER (ORDER BY n.id),
+                   n.bus, n.envelope_id, (SELECT t.mark FROM taken_up_to t)
+            FROM (SELECT DISTINCT ON (m.envelope_id) m.id, m.bus, m.envelope_id FROM marks m
+                  WHERE m.envelope_id IS NOT NULL ORDER BY m.envelope_id, m.id) n
+            WHERE NOT EXISTS (SELECT 1 FROM aee_bus_order o WHERE o.envelope_id = n.envelope_id))
+        SELECT count(*) INTO taken FROM marks;
+    END IF;
+    is_more := taken = 4096;
+    SELECT o.global, o.to_seq INTO log_end, log_seq FROM log_order o ORDER BY o.global DESC LIMIT 1;
+    SELECT o.global, o.to_seq INTO job_end, job_seq FROM job_order o ORDER BY o.global DESC LIMIT 1;
+    bus_end := (SELECT o.number FROM aee_bus_order o ORDER BY o.number DESC LIMIT 1);
+    log_end := coalesce(log_end, 0);
+    log_seq := coalesce(log_seq, 0);
+    job_end := coalesce(job_end, 0);
+    job_seq := coalesce(job_seq, 0);
+    bus_end := coalesce(bus_end, 0);
+END $$;
