@@ -1,11 +1,17 @@
 //! Load clients: each has one connection and one request at a time, like a client library. They do as little
-//! work per request as possible, because they run on the measured machine.
+//! work per request as possible, because they run on the measured machine; a load says how much it was.
 
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use mio::{Events, Interest, Poll, Token};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+
+/// Time after the end of a load within which its last answers come.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Result of a load.
 #[derive(Debug, Default)]
@@ -18,6 +24,8 @@ pub struct Load {
     pub failures: usize,
     /// Duration of the load.
     pub seconds: f64,
+    /// Processor time in seconds that the clients used.
+    pub processor: f64,
 }
 
 impl Load {
@@ -33,10 +41,17 @@ impl Load {
         self.micros.get(index).map_or(f64::NAN, |micros| f64::from(*micros))
     }
 
-    fn absorb(&mut self, other: Self) {
-        self.acked.extend(other.acked);
-        self.micros.extend(other.micros);
-        self.failures += other.failures;
+    /// Returns the clients' share of the machine's processor time, in percent.
+    pub fn share(&self) -> f64 {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        100.0 * self.processor / (self.seconds * cores as f64)
+    }
+
+    fn fail(&mut self, why: &str) {
+        if self.failures == 0 {
+            eprintln!("{why}");
+        }
+        self.failures += 1;
     }
 }
 
@@ -59,34 +74,33 @@ impl Connection {
         self.buffer.clear();
         loop {
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
+                return Err(ErrorKind::UnexpectedEof.into());
             }
-            if let Some(head) = find(&self.buffer, b"\r\n\r\n") {
-                let length = content_length(&self.buffer[..head]);
-                while self.buffer.len() < head + 4 + length {
-                    if self.stream.read_buf(&mut self.buffer).await? == 0 {
-                        return Err(std::io::ErrorKind::UnexpectedEof.into());
-                    }
-                }
-                let status =
-                    std::str::from_utf8(&self.buffer[9..12]).ok().and_then(|s| s.parse().ok()).unwrap_or(0);
-                return Ok((status, self.buffer[head + 4..head + 4 + length].to_vec()));
+            if let Some((status, body)) = whole(&self.buffer) {
+                return Ok((status, self.buffer[body].to_vec()));
             }
         }
     }
+}
+
+/// Returns the status of an answer and the place of its body, when it is whole.
+fn whole(answer: &[u8]) -> Option<(u16, Range<usize>)> {
+    let head = find(answer, b"\r\n\r\n")?;
+    let body = head + 4..head + 4 + content_length(&answer[..head]);
+    let status = std::str::from_utf8(answer.get(9..12)?).ok()?.parse().unwrap_or(0);
+    (answer.len() >= body.end).then_some((status, body))
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }
 
+/// Returns the length of a body; the server writes names of header fields in small letters.
 fn content_length(head: &[u8]) -> usize {
-    let head = std::str::from_utf8(head).unwrap_or("");
-    head.lines()
-        .find_map(|line| {
-            line.to_ascii_lowercase().strip_prefix("content-length:").and_then(|n| n.trim().parse().ok())
-        })
-        .unwrap_or(0)
+    let name = b"content-length: ";
+    let Some(at) = find(head, name) else { return 0 };
+    let digits = head[at + name.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
 }
 
 /// Returns the id in an acknowledgement: the first one in the body is the message's own.
@@ -134,55 +148,192 @@ async fn run(
     clients: usize,
     time: Duration,
     pause: Option<Duration>,
-    make: impl Fn(usize, usize) -> (usize, Vec<u8>) + Clone + Send + 'static,
+    make: impl Fn(usize, usize) -> (usize, Vec<u8>) + Send + 'static,
 ) -> Load {
-    let began = Instant::now();
-    let tasks: Vec<_> = (0..clients)
-        .map(|client| {
-            let make = make.clone();
-            tokio::spawn(async move {
-                let mut load = Load::default();
-                let mut connection = Connection::open(address).await.expect("the server accepts");
-                let offset =
-                    pause.map_or(Duration::ZERO, |pause| pause.mul_f64(client as f64 / clients as f64));
-                let start = Instant::now() + offset;
-                for n in 0.. {
-                    let mut due = pause.map_or_else(Instant::now, |pause| start + pause.mul_f64(n as f64));
-                    if pause.is_some() && Instant::now() < due {
-                        tokio::time::sleep_until(due.into()).await;
-                        // The client was idle: a late timer is not the server's fault.
-                        due = Instant::now();
-                    }
-                    if began.elapsed() >= time {
+    let driven = tokio::task::spawn_blocking(move || {
+        let began = Instant::now();
+        let clients = (0..clients).map(|number| {
+            let start = pause.map(|pause| began + pause.mul_f64(number as f64 / clients as f64));
+            Client::open(address, number, start.zip(pause)).expect("the server accepts")
+        });
+        drive(clients.collect(), began, time, &make)
+    });
+    driven.await.expect("the clients end")
+}
+
+/// Drives all clients on one thread, without an asynchronous runtime: the less a request costs here, the more is left of
+/// the machine for the server.
+fn drive(
+    mut clients: Vec<Client>,
+    began: Instant,
+    time: Duration,
+    make: &impl Fn(usize, usize) -> (usize, Vec<u8>),
+) -> Load {
+    let (mut poll, mut events) = (Poll::new().unwrap(), Events::with_capacity(1024));
+    let (mut load, spent) = (Load::default(), processor());
+    for client in &mut clients {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        poll.registry().register(&mut client.stream, Token(client.number), interest).unwrap();
+    }
+    loop {
+        let now = Instant::now();
+        let over = now.duration_since(began) >= time;
+        for client in clients.iter_mut().filter(|client| client.state == State::Idle) {
+            if over {
+                client.state = State::Closed;
+            } else if client.due <= now {
+                client.send(make, now, &mut load);
+            }
+        }
+        if clients.iter().all(|client| client.state == State::Closed) {
+            break;
+        }
+        assert!(now.duration_since(began) < time + ANSWER_LIMIT, "clients wait for answers");
+        let next = clients.iter().filter(|client| client.state == State::Idle).map(|client| client.due).min();
+        poll.poll(&mut events, Some(next.map_or(ANSWER_LIMIT, |due| due.saturating_duration_since(now))))
+            .unwrap();
+        for event in &events {
+            clients[event.token().0].advance(&mut load);
+        }
+    }
+    load.seconds = began.elapsed().as_secs_f64();
+    load.processor = processor() - spent;
+    load
+}
+
+/// State of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Until its next request is due.
+    Idle,
+    /// A request is being sent, or waits for its answer.
+    Busy,
+    /// It sends no more.
+    Closed,
+}
+
+/// A client of a load.
+struct Client {
+    number: usize,
+    stream: mio::net::TcpStream,
+    state: State,
+    /// Start and interval of its requests, if they are paced.
+    pace: Option<(Instant, Duration)>,
+    /// Number of its requests so far.
+    requests: usize,
+    /// Time of its next request, and whether it had passed already when the answer before came.
+    due: Instant,
+    late: bool,
+    /// Time from which the request in progress is measured, its channel, its bytes, and how many were sent.
+    from: Instant,
+    channel: usize,
+    request: Vec<u8>,
+    sent: usize,
+    answer: Vec<u8>,
+}
+
+impl Client {
+    fn open(address: SocketAddr, number: usize, pace: Option<(Instant, Duration)>) -> std::io::Result<Self> {
+        let stream = std::net::TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let now = Instant::now();
+        Ok(Self {
+            number,
+            stream: mio::net::TcpStream::from_std(stream),
+            state: State::Idle,
+            pace,
+            requests: 0,
+            due: pace.map_or(now, |(start, _)| start),
+            late: false,
+            from: now,
+            channel: 0,
+            request: Vec::new(),
+            sent: 0,
+            answer: Vec::with_capacity(4096),
+        })
+    }
+
+    /// Begins the next request.
+    fn send(&mut self, make: &impl Fn(usize, usize) -> (usize, Vec<u8>), now: Instant, load: &mut Load) {
+        (self.channel, self.request) = make(self.number, self.requests);
+        // A client that was idle until now is not late: a late timer is not the server's fault.
+        self.from = if self.late { self.due } else { now };
+        self.requests += 1;
+        self.sent = 0;
+        self.answer.clear();
+        self.state = State::Busy;
+        self.advance(load);
+    }
+
+    /// Sends and receives what is possible now.
+    fn advance(&mut self, load: &mut Load) {
+        if self.state != State::Busy {
+            return;
+        }
+        match self.exchange() {
+            Ok(None) => {}
+            Ok(Some((status, body))) => {
+                let now = Instant::now();
+                if (200..300).contains(&status) {
+                    let micros = now.duration_since(self.from).as_micros();
+                    load.micros.push(u32::try_from(micros).unwrap_or(u32::MAX));
+                    let id = id(&self.answer[body]).unwrap_or_default();
+                    load.acked.push((self.number, self.channel, id));
+                } else {
+                    load.fail(&format!(
+                        "a request failed: {status} {}",
+                        String::from_utf8_lossy(&self.answer[body])
+                    ));
+                }
+                self.due =
+                    self.pace.map_or(now, |(start, pause)| start + pause.mul_f64(self.requests as f64));
+                self.late = self.pace.is_some() && self.due <= now;
+                self.state = State::Idle;
+            }
+            Err(e) => {
+                load.fail(&format!("a connection failed: {e}"));
+                self.state = State::Closed;
+            }
+        }
+    }
+
+    /// Returns the status and the place of the body, when the answer is whole.
+    fn exchange(&mut self) -> std::io::Result<Option<(u16, Range<usize>)>> {
+        while self.sent < self.request.len() {
+            match self.stream.write(&self.request[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(e) => return Err(e),
+            }
+        }
+        let mut part = [0; 16 * 1024];
+        loop {
+            match self.stream.read(&mut part) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    self.answer.extend_from_slice(&part[..count]);
+                    // There is no more at present.
+                    if count < part.len() {
                         break;
                     }
-                    let (channel, bytes) = make(client, n);
-                    match connection.exchange(&bytes).await {
-                        Ok((200..=299, body)) => {
-                            load.micros.push(u32::try_from(due.elapsed().as_micros()).unwrap_or(u32::MAX));
-                            load.acked.push((client, channel, id(&body).unwrap_or_default()));
-                        }
-                        Ok((status, body)) => {
-                            if load.failures == 0 {
-                                eprintln!("a request failed: {status} {}", String::from_utf8_lossy(&body));
-                            }
-                            load.failures += 1;
-                        }
-                        Err(e) => {
-                            eprintln!("a connection failed: {e}");
-                            load.failures += 1;
-                            break;
-                        }
-                    }
                 }
-                load
-            })
-        })
-        .collect();
-    let mut total = Load::default();
-    for task in tasks {
-        total.absorb(task.await.expect("a client ends"));
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(whole(&self.answer))
     }
-    total.seconds = began.elapsed().as_secs_f64();
-    total
+}
+
+/// Returns the processor time in seconds that this process has used; 0 on systems without /proc.
+fn processor() -> f64 {
+    std::fs::read_to_string("/proc/self/stat").map_or(0.0, |stat| ticks(&stat))
+}
+
+/// Returns the processor time in seconds from the text of a process's `stat`.
+pub fn ticks(stat: &str) -> f64 {
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
+    ticks / rustix::param::clock_ticks_per_second() as f64
 }

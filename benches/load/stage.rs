@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
 use entente_domain::ids::MessageId;
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
-use super::client::{Connection, Load, request};
+use super::client::{Connection, Load, request, ticks};
 use super::place::{self, Place};
 use super::scale::scaled;
 
@@ -116,10 +116,7 @@ impl Process {
 
     /// Returns the used processor time in seconds.
     pub fn processor(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-        let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
-        ticks / rustix::param::clock_ticks_per_second() as f64
+        ticks(&std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap())
     }
 }
 
@@ -289,8 +286,10 @@ impl Stage {
 
     /// Builds a request that sends a message.
     pub fn message(channel: &str, client: usize, extra: &str) -> Vec<u8> {
-        let body = json!({ "sender": format!("agent-{client}"), "payload": { "text": "x".repeat(PAYLOAD) } });
-        request("POST", &format!("/api/v1/channels/{channel}/messages"), KEY, extra, &body.to_string())
+        static PAYLOAD_TEXT: LazyLock<String> = LazyLock::new(|| "x".repeat(PAYLOAD));
+        let text = &*PAYLOAD_TEXT;
+        let body = format!(r#"{{"sender":"agent-{client}","payload":{{"text":"{text}"}}}}"#);
+        request("POST", &format!("/api/v1/channels/{channel}/messages"), KEY, extra, &body)
     }
 
     /// Checks that every acknowledged message exists exactly once, and that each client's messages are in
