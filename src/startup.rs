@@ -34,7 +34,7 @@ use entente_kernel::identity::seeds;
 use entente_kernel::identity::seeds::Seed;
 use entente_kernel::identity::{keys, server_keys};
 use entente_kernel::{
-    AppError, ChannelIntentCache, Grants, Settings, StateChanges, WebhookSettings, Webhooks,
+    AppError, ChannelIntentCache, Grants, ServerKeys, Settings, StateChanges, WebhookSettings, Webhooks,
 };
 use entente_openintent::messages::writer::MessageWriter;
 use entente_openintent::tools::invocations::CallQueue;
@@ -245,24 +245,8 @@ impl Server {
         database::examine_engine(&routes, background.then_some(&config.bus)).await?;
         let key = config.signing_key.as_ref();
         let server_keys = patiently(async || server_keys::open(&main, &clock, &chance, key).await).await?;
-        let states = states(&config, &chance, &metrics)?;
-        let ctx = entente_kernel::Ctx {
-            pool: main.clone(),
-            clock,
-            chance,
-            feed: Arc::new(Feed::new()),
-            hooks: Arc::new(states.hooks()),
-            settings: Arc::new(settings(&config, seeded_keys)),
-            grants: Arc::new(Grants::new(&metrics)),
-            channel_intents: Arc::new(ChannelIntentCache::new(&metrics)),
-            beats: Arc::default(),
-            operations: Arc::default(),
-            server_keys: Arc::new(server_keys),
-            state_changes: Arc::new(StateChanges::new(&metrics)),
-            webhooks: Arc::new(Webhooks::new(entente_http::webhooks::encode)),
-            metrics,
-        };
-        let ctx = Ctx::new(&ctx, states);
+        let base = Base { pool: main.clone(), clock, chance, server_keys, metrics };
+        let ctx = context(&config, base, seeded_keys)?;
         furnish(&ctx, &seeds).await?;
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
         let (tools, calls) = tools::start(&ctx, routes.transactions, &names, &tasks)?;
@@ -327,6 +311,53 @@ impl Server {
         database::leave(self.pools).await;
         info!("stopped");
     }
+}
+
+/// What a context is made of, besides the configuration.
+struct Base {
+    pool: PgPool,
+    clock: Arc<dyn Clock>,
+    chance: Arc<dyn Chance>,
+    server_keys: ServerKeys,
+    metrics: Metrics,
+}
+
+/// Creates the context of the operations.
+fn context(config: &Config, base: Base, seeded_keys: bool) -> Result<Ctx, StartError> {
+    let Base { pool, clock, chance, server_keys, metrics } = base;
+    let states = states(config, &chance, &metrics)?;
+    let ctx = entente_kernel::Ctx {
+        pool,
+        clock,
+        chance,
+        feed: Arc::new(Feed::new()),
+        hooks: Arc::new(states.hooks()),
+        settings: Arc::new(settings(config, seeded_keys)),
+        grants: Arc::new(Grants::new(&metrics)),
+        channel_intents: Arc::new(ChannelIntentCache::new(&metrics)),
+        beats: Arc::default(),
+        operations: Arc::default(),
+        server_keys: Arc::new(server_keys),
+        state_changes: Arc::new(StateChanges::new(&metrics)),
+        webhooks: Arc::new(Webhooks::new(entente_http::webhooks::encode)),
+        metrics,
+    };
+    Ok(Ctx::new(&ctx, states))
+}
+
+/// Creates a context over a database, for a command that works on it without serving: its clock follows the database's.
+///
+/// # Errors
+/// The database fails; the configuration names provisioners that cannot be set up.
+pub(crate) async fn offline(config: &Config, pool: PgPool) -> Result<Ctx, StartError> {
+    let (clock, chance): (Arc<dyn Clock>, Arc<dyn Chance>) =
+        (Arc::new(SharedClock::default()), Arc::new(OsChance::default()));
+    let server_keys = server_keys::open(&pool, &clock, &chance, config.signing_key.as_ref()).await?;
+    let ctx = context(config, Base { pool, clock, chance, server_keys, metrics: Metrics::new() }, false)?;
+    for _ in 0..CLOCK_READINGS {
+        ctx.ping().await?;
+    }
+    Ok(ctx)
 }
 
 /// Starts the span recorder, if a collector is configured.

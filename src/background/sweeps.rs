@@ -42,6 +42,8 @@ pub enum Sweep {
     Jobs,
     /// Deletes expired idempotency keys of jobs.
     JobKeys,
+    /// Deletes jobs past their retention.
+    EndedJobs,
     /// Deletes workers that have been silent for long.
     Workers,
     /// Closes channels whose time to live has run out.
@@ -129,6 +131,7 @@ impl Sweep {
         Self::Idempotency,
         Self::Cursors,
         Self::JobKeys,
+        Self::EndedJobs,
         Self::Workers,
         Self::Checkpoints,
         Self::Webhooks,
@@ -161,6 +164,7 @@ impl Sweep {
             Self::Tasks => "tasks",
             Self::Jobs => "jobs",
             Self::JobKeys => "job_keys",
+            Self::EndedJobs => "ended_jobs",
             Self::Workers => "workers",
             Self::Channels => "channels",
             Self::Evictions => "evictions",
@@ -227,6 +231,7 @@ impl Sweep {
             Self::Idempotency
             | Self::Cursors
             | Self::JobKeys
+            | Self::EndedJobs
             | Self::Workers
             | Self::Checkpoints
             | Self::EnvelopeLogs
@@ -263,6 +268,7 @@ impl Sweep {
             | Self::ToolGrants => true,
             // They write what is in memory, or clean up so rarely that they ask for themselves.
             Self::JobKeys
+            | Self::EndedJobs
             | Self::Workers
             | Self::Checkpoints
             | Self::Heartbeats
@@ -287,6 +293,7 @@ impl Sweep {
         match self {
             Self::Triggers => TRIGGER_BATCH,
             Self::JobKeys
+            | Self::EndedJobs
             | Self::Workers
             | Self::Idempotency
             | Self::Cursors
@@ -310,6 +317,7 @@ impl Sweep {
             Self::Tasks => tasks::expire_due(&ctx.openintent, limit).await,
             Self::Jobs => jobs::expire_due(&ctx.arcp, limit).await,
             Self::JobKeys => jobs::forget_keys(&ctx.arcp, limit).await,
+            Self::EndedJobs => entente_bridges::retention::forget_jobs(ctx, limit).await,
             Self::Workers => workers::tidy(&ctx.arcp, limit).await,
             Self::Channels => channels::close_idle(&ctx.openintent, limit).await,
             Self::Evictions => channels::evict(&ctx.openintent, limit).await,
@@ -390,6 +398,38 @@ pub async fn run_all(ctx: &Ctx) -> Outcome<u64> {
             return Ok(total);
         }
     }
+}
+
+/// The sweeps that delete what is past its retention.
+const RETENTION: [Sweep; 7] = [
+    Sweep::Purges,
+    Sweep::EndedJobs,
+    Sweep::Envelopes,
+    Sweep::EnvelopeLogs,
+    Sweep::Webhooks,
+    Sweep::Invocations,
+    Sweep::Idempotency,
+];
+
+/// Deletes everything that is past its retention, in batches as the server does, and reports each batch with the number of
+/// rows so far.
+///
+/// # Errors
+/// The database fails.
+pub async fn prune(ctx: &Ctx, mut report: impl FnMut(Sweep, u64)) -> Outcome<()> {
+    // Keys of jobs first: a job with a key is kept.
+    for sweep in [Sweep::JobKeys].into_iter().chain(RETENTION) {
+        let mut total = 0;
+        loop {
+            let done = sweep.run(ctx).await?;
+            total += done;
+            report(sweep, total);
+            if done == 0 {
+                break;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Adds two counts. Both runs have been made by then, even if the first failed.

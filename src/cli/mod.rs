@@ -1,8 +1,9 @@
-//! Command line. `serve`, `dev` and `demo` run a server, `migrate` and `doctor` manage its database; the
+//! Command line. `serve`, `dev` and `demo` run a server, `migrate`, `doctor` and `prune` manage its database; the
 //! client commands are in `entente_client`.
 
 mod database;
 mod demo;
+mod prune;
 mod run;
 mod stdio;
 mod vault_key;
@@ -41,6 +42,8 @@ enum Command {
     Migrate,
     /// Check the configuration and the database, and print remedies
     Doctor,
+    /// Delete now what is past its retention, or count it; servers may run meanwhile
+    Prune(prune::Prune),
     #[command(flatten)]
     Client(Box<entente_client::Command>),
     /// Print the OpenAPI document
@@ -101,6 +104,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Demo(demo) => demo.run().await,
         Command::Migrate => database::migrate().await,
         Command::Doctor => database::doctor().await,
+        Command::Prune(prune) => prune.run().await,
         Command::Client(command) => command.run().await,
         Command::Openapi => openapi(),
         Command::Completions { shell } => completions(shell),

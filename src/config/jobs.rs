@@ -22,6 +22,7 @@ impl Reader<'_> {
             claim: self.seconds("ENTENTE_CLAIM_SECONDS", 60, 86_400).max(Duration::from_secs(2)),
             cancel_grace: self.seconds("ENTENTE_CANCEL_GRACE_SECONDS", 30, 3_600),
             policy,
+            retention: self.retention("ENTENTE_JOB_RETENTION_DAYS"),
         }
     }
 }

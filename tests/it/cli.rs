@@ -5,6 +5,7 @@ mod doctor;
 mod envelopes;
 mod failures;
 mod moments;
+mod prune;
 mod sdk_workflows;
 mod tail;
 mod workflows;

@@ -79,7 +79,7 @@ async fn prepare(world: &World, sweep: Sweep) {
                  SELECT gen_random_uuid(), 1, gen_random_uuid(), 'llm', 'live', false, now(), 0 FROM generate_series(1, 5) -- jobs that are gone";
             sqlx::query(sql).execute(&world.ctx().pool).await.unwrap();
         }
-        Sweep::Jobs | Sweep::JobKeys | Sweep::Workers => prepare_jobs(world, sweep).await,
+        Sweep::Jobs | Sweep::JobKeys | Sweep::EndedJobs | Sweep::Workers => prepare_jobs(world, sweep).await,
         Sweep::Sessions => prepare_sessions(world).await,
         Sweep::Pairs | Sweep::Envelopes | Sweep::EnvelopeLogs => prepare_post(world, sweep).await,
         Sweep::KeyUses => {
@@ -158,12 +158,18 @@ async fn prepare_sessions(world: &World) {
 async fn prepare_jobs(world: &World, sweep: Sweep) {
     let any = world.any();
     any.put("/arcp/agents/echo/versions/1", json!({})).await.ok();
-    for n in 0..DUE {
+    // One more than are due: the job with the last number in the order of all jobs is kept.
+    let count = if sweep == Sweep::EndedJobs { DUE + 1 } else { DUE };
+    for n in 0..count {
         match sweep {
             Sweep::Workers => any.post("/workers", json!({ "name": "w", "agents": ["echo"] })).await.ok(),
             Sweep::JobKeys => any.once(&format!("k{n}")).post("/jobs", json!({ "agent": "echo" })).await.ok(),
             _ => any.post("/jobs", json!({ "agent": "echo", "max_runtime_sec": 60 })).await.ok(),
         };
+    }
+    if sweep == Sweep::EndedJobs {
+        world.clock.advance(60);
+        while Sweep::Jobs.run(world.ctx()).await.unwrap() > 0 {}
     }
     world.clock.advance(if sweep == Sweep::Jobs { 60 } else { 24 * 3600 + 1 });
 }
@@ -207,7 +213,11 @@ async fn traced(world: &World, sweep: Sweep) -> u64 {
 
 /// Starts a server in which every sweep can have work.
 async fn ready() -> World {
-    World::with(Setup { settings: vec![("ENTENTE_CHECKPOINT_EVERY", "10")], live: false }).await
+    World::with(Setup {
+        settings: vec![("ENTENTE_CHECKPOINT_EVERY", "10"), ("ENTENTE_JOB_RETENTION_DAYS", "1")],
+        live: false,
+    })
+    .await
 }
 
 /// Returns the number of rows that the sweep has processed, from the metrics.

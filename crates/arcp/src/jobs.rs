@@ -4,7 +4,7 @@
 //! `writer.rs` commits submissions and reports in groups. `submit.rs` takes submissions, `acceptance.rs` creates jobs,
 //! `preparing.rs` provides their credentials, `claims.rs` gives them to workers, `beats.rs` extends claims, `reports.rs`
 //! judges reports, `authority.rs` authorises operations, `delegation.rs` creates children, `cancel.rs` and `time.rs`
-//! end jobs, `reading.rs` reads them, `holding.rs` their claims, `results.rs` reassembles streamed results. Changes of
+//! end jobs, `retention.rs` deletes them, `reading.rs` reads them, `holding.rs` their claims, `results.rs` reassembles streamed results. Changes of
 //! single jobs go through `locked.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and written in `writes.rs`; `job_events` in `log.rs`;
 //! `job_budgets` and `job_reservations` in `budgets.rs`.
 
@@ -24,6 +24,7 @@ mod preparing;
 mod reading;
 mod reports;
 mod results;
+mod retention;
 mod rotation;
 mod rows;
 mod streaming;
@@ -50,6 +51,7 @@ pub use reading::{Description, JobFilter, describe, events, list};
 pub use reports::{Child, Denied, EventAsk, Reported};
 pub(crate) use results::chunk_bytes;
 pub use results::{Piece, Result, pieces, result};
+pub use retention::forget;
 pub use rotation::{Rotated, rotate};
 pub(crate) use streaming::versions;
 pub use streaming::{everything, poll_pending, resume_everything, start_of_everything};
@@ -91,4 +93,6 @@ pub struct JobSettings {
     pub cancel_grace: Duration,
     /// Visibility of other principals' jobs.
     pub policy: Policy,
+    /// How long a job is kept after its end; `None` for ever.
+    pub retention: Option<Duration>,
 }

@@ -4,6 +4,7 @@
 pub mod due;
 pub mod envelope_bridges;
 mod jobs;
+pub mod retention;
 pub mod suspensions;
 
 use std::ops::Deref;

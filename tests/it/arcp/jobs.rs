@@ -8,6 +8,7 @@ mod gone;
 mod holding;
 mod money;
 mod results;
+mod retention;
 mod watching;
 
 use crate::harness::{Client, Reply, Value, World, json};

@@ -23,6 +23,7 @@ pub fn traces(sweep: Sweep) -> &'static str {
         Sweep::Credentials => "SELECT count(*) FROM credentials WHERE state = 'revoking'",
         Sweep::Jobs => "SELECT count(*) FROM job_events WHERE type = 'job.error'",
         Sweep::JobKeys => "SELECT 5 - count(*) FROM jobs WHERE idempotency_key IS NOT NULL",
+        Sweep::EndedJobs => "SELECT 6 - count(*) FROM jobs",
         Sweep::Workers => "SELECT 5 - count(*) FROM workers",
         Sweep::Sessions => "SELECT 5 - count(*) FROM sessions",
         Sweep::EnvelopeLogs => "SELECT 5 - count(*) FROM aee_logs",

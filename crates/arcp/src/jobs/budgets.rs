@@ -188,10 +188,11 @@ pub(super) async fn forget(conn: &mut PgConnection, gone: &[ReservationId]) -> O
     Ok(())
 }
 
-/// Deletes the counters of deleted jobs.
+/// Deletes the counters and reservations of deleted jobs.
 pub(super) async fn drop_all(conn: &mut PgConnection, ids: &[Uuid]) -> Outcome<()> {
     sqlx::query!(
         "-- job_budgets::drop
+         WITH put_back AS (DELETE FROM job_reservations WHERE job_id = ANY($1))
          DELETE FROM job_budgets WHERE job_id = ANY($1)",
         ids
     )

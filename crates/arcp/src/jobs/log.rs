@@ -177,6 +177,45 @@ pub async fn after(
     Ok(rows.into_iter().map(Stored::from).collect())
 }
 
+/// Deletes up to `limit` events of these jobs, each job's oldest first; returns their number.
+pub(super) async fn forget(conn: &mut PgConnection, jobs: &[Uuid], limit: i64) -> Outcome<u64> {
+    let done = sqlx::query!(
+        "-- job_events::forget
+         DELETE FROM job_events WHERE (job_id, job_seq) IN (
+             SELECT job_id, job_seq FROM job_events WHERE job_id = ANY($1) ORDER BY job_id, job_seq LIMIT $2)",
+        jobs,
+        limit
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Returns those of these jobs that have no events.
+pub(super) async fn without_events(conn: &mut PgConnection, jobs: &[Uuid]) -> Outcome<Vec<Uuid>> {
+    let ids = sqlx::query_scalar!(
+        r#"-- job_events::without_events
+         SELECT k.id AS "id!" FROM UNNEST($1::uuid[]) AS k (id)
+         WHERE NOT EXISTS (SELECT 1 FROM job_events e WHERE e.job_id = k.id)"#,
+        jobs
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids)
+}
+
+/// Deletes the numbers of these jobs' events in the order of all jobs.
+pub(super) async fn forget_numbers(conn: &mut PgConnection, jobs: &[Uuid]) -> Outcome<()> {
+    sqlx::query!(
+        "-- job_order::forget
+         DELETE FROM job_order WHERE job_id = ANY($1)",
+        jobs
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// The end events of those jobs that have ended.
 pub(crate) async fn ends(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<Vec<Stored>> {
     let ids: Vec<Uuid> = jobs.iter().map(|id| id.uuid()).collect();

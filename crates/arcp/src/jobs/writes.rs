@@ -375,3 +375,29 @@ pub(super) async fn forget_keys(pool: &PgPool, before: Timestamp, limit: i64) ->
     .await?;
     Ok(done.rows_affected())
 }
+
+/// Locks those of these jobs that have ended and that nobody else has locked.
+pub(super) async fn lock_ended(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<Vec<Uuid>> {
+    let ids: Vec<Uuid> = jobs.iter().map(|id| id.uuid()).collect();
+    let ended = sqlx::query_scalar!(
+        "-- job_clock::lock_ended
+         SELECT job_id FROM job_clock WHERE job_id = ANY($1) AND ended_at IS NOT NULL
+         ORDER BY job_id FOR UPDATE SKIP LOCKED",
+        &ids
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ended)
+}
+
+/// Deletes the rows of jobs.
+pub(super) async fn delete(conn: &mut PgConnection, ids: &[Uuid]) -> Outcome<()> {
+    sqlx::query!(
+        "-- job_clock::delete
+         WITH gone AS (DELETE FROM job_clock WHERE job_id = ANY($1)) DELETE FROM jobs WHERE id = ANY($1)",
+        ids
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -37,7 +37,8 @@ pub struct VaultSettings {
 const KEPT: Duration = Duration::from_hours(24);
 
 /// Returns the time before which finished calls, and ended grants, credentials and vaults, are deleted.
-pub(crate) fn forgotten(ctx: &Ctx) -> Timestamp {
+#[must_use]
+pub fn forgotten(ctx: &Ctx) -> Timestamp {
     ctx.now() - ctx.state.vaults.retention.max(ctx.settings.idempotency_window + KEPT)
 }
 
