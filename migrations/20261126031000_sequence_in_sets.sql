@@ -1,5 +1,5 @@
--- `log_sequence` as before, in one statement for all marks instead of a few for each: with many intents, nearly every mark
--- is a part of its own.
+-- `log_sequence` as before, with two statements for all marks instead of a few for each: with many intents, nearly every
+-- mark is a part of its own.
 
 -- Gives numbers to what is committed and marked, and returns the ends of the three orders. It must be a transaction of its
 -- own: then everything with a number is committed, and what gets a number later comes after it.
@@ -19,6 +19,14 @@ DECLARE
     high  bigint;
     first bigint;
     taken bigint := 0;
+    -- The taken marks, in the order of their ids: those of logs, of jobs, and of envelopes to buses.
+    intents uuid[];
+    seqs    bigint[];
+    ats     timestamptz[];
+    jobs    uuid[];
+    job_seqs bigint[];
+    envelopes text[];
+    buses   text[];
 BEGIN
     last_mark := (SELECT last_value FROM log_unsequenced_id_seq);
     high := greatest((SELECT o.mark FROM log_order o ORDER BY o.global DESC LIMIT 1),
@@ -32,57 +40,65 @@ BEGIN
         WITH marks AS (
             DELETE FROM log_unsequenced WHERE id = ANY (ARRAY(
                 SELECT u.id FROM log_unsequenced u WHERE u.id >= first ORDER BY u.id LIMIT 4096))
-            RETURNING id, intent_id, job_id, last_seq, last_at, envelope_id, bus),
-        taken_up_to AS (SELECT greatest(high, max(m.id)) AS mark FROM marks m),
-        log_runs AS (
-            SELECT n.run, n.intent_id, max(n.last_seq) AS to_seq, max(n.last_at) AS at
-            FROM (SELECT m.*, count(*) FILTER (WHERE m.begins) OVER (ORDER BY m.id) AS run
-                  FROM (SELECT l.id, l.intent_id, l.last_seq, l.last_at,
-                               l.intent_id IS DISTINCT FROM lag(l.intent_id) OVER (ORDER BY l.id) AS begins
-                        FROM marks l WHERE l.intent_id IS NOT NULL) m) n
-            GROUP BY n.run, n.intent_id),
-        log_ends AS (
-            SELECT i.intent_id,
-                   coalesce((SELECT max(o.to_seq) FROM log_order o WHERE o.intent_id = i.intent_id), 0) AS to_seq
-            FROM (SELECT DISTINCT r.intent_id FROM log_runs r) i),
-        log_parts AS (
-            SELECT r.run, r.intent_id, r.to_seq, r.at,
-                   greatest(e.to_seq, max(r.to_seq) OVER (PARTITION BY r.intent_id ORDER BY r.run
-                                                          ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS before
-            FROM log_runs r JOIN log_ends e ON e.intent_id = r.intent_id),
-        new_logs AS (
+            RETURNING id, intent_id, job_id, last_seq, last_at, envelope_id, bus)
+        SELECT count(*), greatest(high, max(m.id)),
+               array_agg(m.intent_id) FILTER (WHERE m.intent_id IS NOT NULL),
+               array_agg(m.last_seq) FILTER (WHERE m.intent_id IS NOT NULL),
+               array_agg(m.last_at) FILTER (WHERE m.intent_id IS NOT NULL),
+               array_agg(m.job_id) FILTER (WHERE m.job_id IS NOT NULL),
+               array_agg(m.last_seq) FILTER (WHERE m.job_id IS NOT NULL),
+               array_agg(m.envelope_id) FILTER (WHERE m.envelope_id IS NOT NULL),
+               array_agg(m.bus) FILTER (WHERE m.envelope_id IS NOT NULL)
+        INTO taken, high, intents, seqs, ats, jobs, job_seqs, envelopes, buses
+        FROM (SELECT * FROM marks ORDER BY id) m;
+        IF intents IS NOT NULL THEN
             INSERT INTO log_order (global, intent_id, from_seq, to_seq, at, mark)
             SELECT coalesce((SELECT max(o.global) FROM log_order o), 0) + row_number() OVER (ORDER BY p.run),
-                   p.intent_id, p.before + 1, p.to_seq, p.at, (SELECT t.mark FROM taken_up_to t)
-            FROM log_parts p WHERE p.to_seq > p.before),
-        job_runs AS (
-            SELECT n.run, n.job_id, max(n.last_seq) AS to_seq
-            FROM (SELECT m.*, count(*) FILTER (WHERE m.begins) OVER (ORDER BY m.id) AS run
-                  FROM (SELECT l.id, l.job_id, l.last_seq,
-                               l.job_id IS DISTINCT FROM lag(l.job_id) OVER (ORDER BY l.id) AS begins
-                        FROM marks l WHERE l.job_id IS NOT NULL) m) n
-            GROUP BY n.run, n.job_id),
-        job_ends AS (
-            SELECT i.job_id, coalesce((SELECT max(o.to_seq) FROM job_order o WHERE o.job_id = i.job_id), 0) AS to_seq
-            FROM (SELECT DISTINCT r.job_id FROM job_runs r) i),
-        job_parts AS (
-            SELECT r.run, r.job_id, r.to_seq,
-                   greatest(e.to_seq, max(r.to_seq) OVER (PARTITION BY r.job_id ORDER BY r.run
-                                                          ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS before
-            FROM job_runs r JOIN job_ends e ON e.job_id = r.job_id),
-        new_jobs AS (
+                   p.intent_id, p.before + 1, p.to_seq, p.at, high
+            FROM (SELECT s.run, s.intent_id, s.to_seq, s.at,
+                         greatest(max(s.stored) OVER (PARTITION BY s.intent_id),
+                                  max(s.to_seq) OVER (PARTITION BY s.intent_id ORDER BY s.run
+                                                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS before
+                  FROM (SELECT r.*, CASE WHEN lag(r.run) OVER (PARTITION BY r.intent_id ORDER BY r.run) IS NULL THEN
+                            coalesce((SELECT max(o.to_seq) FROM log_order o WHERE o.intent_id = r.intent_id), 0)
+                            END AS stored
+                        FROM (SELECT n.run, n.intent_id, max(n.last_seq) AS to_seq, max(n.last_at) AS at
+                              FROM (SELECT m.*, count(*) FILTER (WHERE m.begins) OVER (ORDER BY m.place) AS run
+                                    FROM (SELECT l.*, l.intent_id IS DISTINCT FROM lag(l.intent_id) OVER (ORDER BY l.place)
+                                                      AS begins
+                                          FROM unnest(intents, seqs, ats)
+                                               WITH ORDINALITY AS l (intent_id, last_seq, last_at, place)) m) n
+                              GROUP BY n.run, n.intent_id) r) s) p
+            WHERE p.to_seq > p.before;
+        END IF;
+        IF jobs IS NOT NULL THEN
             INSERT INTO job_order (global, job_id, from_seq, to_seq, mark)
             SELECT coalesce((SELECT max(o.global) FROM job_order o), 0) + row_number() OVER (ORDER BY p.run),
-                   p.job_id, p.before + 1, p.to_seq, (SELECT t.mark FROM taken_up_to t)
-            FROM job_parts p WHERE p.to_seq > p.before),
-        new_envelopes AS (
+                   p.job_id, p.before + 1, p.to_seq, high
+            FROM (SELECT s.run, s.job_id, s.to_seq,
+                         greatest(max(s.stored) OVER (PARTITION BY s.job_id),
+                                  max(s.to_seq) OVER (PARTITION BY s.job_id ORDER BY s.run
+                                                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS before
+                  FROM (SELECT r.*, CASE WHEN lag(r.run) OVER (PARTITION BY r.job_id ORDER BY r.run) IS NULL THEN
+                            coalesce((SELECT max(o.to_seq) FROM job_order o WHERE o.job_id = r.job_id), 0)
+                            END AS stored
+                        FROM (SELECT n.run, n.job_id, max(n.last_seq) AS to_seq
+                              FROM (SELECT m.*, count(*) FILTER (WHERE m.begins) OVER (ORDER BY m.place) AS run
+                                    FROM (SELECT l.*, l.job_id IS DISTINCT FROM lag(l.job_id) OVER (ORDER BY l.place)
+                                                      AS begins
+                                          FROM unnest(jobs, job_seqs) WITH ORDINALITY AS l (job_id, last_seq, place)) m) n
+                              GROUP BY n.run, n.job_id) r) s) p
+            WHERE p.to_seq > p.before;
+        END IF;
+        IF envelopes IS NOT NULL THEN
             INSERT INTO aee_bus_order (number, bus, envelope_id, mark)
-            SELECT coalesce((SELECT max(o.number) FROM aee_bus_order o), 0) + row_number() OVER (ORDER BY n.id),
-                   n.bus, n.envelope_id, (SELECT t.mark FROM taken_up_to t)
-            FROM (SELECT DISTINCT ON (m.envelope_id) m.id, m.bus, m.envelope_id FROM marks m
-                  WHERE m.envelope_id IS NOT NULL ORDER BY m.envelope_id, m.id) n
-            WHERE NOT EXISTS (SELECT 1 FROM aee_bus_order o WHERE o.envelope_id = n.envelope_id))
-        SELECT count(*) INTO taken FROM marks;
+            SELECT coalesce((SELECT max(o.number) FROM aee_bus_order o), 0) + row_number() OVER (ORDER BY n.place),
+                   n.bus, n.envelope_id, high
+            FROM (SELECT DISTINCT ON (m.envelope_id) m.*
+                  FROM unnest(envelopes, buses) WITH ORDINALITY AS m (envelope_id, bus, place)
+                  ORDER BY m.envelope_id, m.place) n
+            WHERE NOT EXISTS (SELECT 1 FROM aee_bus_order o WHERE o.envelope_id = n.envelope_id);
+        END IF;
     END IF;
     is_more := taken = 4096;
     SELECT o.global, o.to_seq INTO log_end, log_seq FROM log_order o ORDER BY o.global DESC LIMIT 1;

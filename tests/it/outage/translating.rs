@@ -29,7 +29,7 @@ async fn take_back(pool: &PgPool) {
         ALTER TABLE aee_bridges DROP COLUMN bus_place;
         DROP FUNCTION mark_logs, mark_jobs, mark_envelope, log_sequence, log_place, job_place, next_of_system, system_at, bus_end;
         DROP TABLE log_unsequenced, log_sequencer, log_order, job_order, aee_bus_order;
-        DROP INDEX assignments_in_time, job_clock_ended, session_frames_by_job, session_follows_by_job;
+        DROP INDEX assignments_in_time, job_clock_ended, session_frames_by_job, session_follows_by_job, tasks_with_dependencies;
         CREATE INDEX messages_by_xid ON messages (xid);
         CREATE INDEX receipts_by_xid ON receipts (xid);
         CREATE INDEX events_by_xid ON events (xid);

@@ -49,7 +49,8 @@ pub(super) async fn followers(
                         WHERE intent_id = $1 AND task_id = ANY($3) AND status = 'open') AS "channels!",
                 EXISTS (SELECT 1 FROM memory_entries
                         WHERE intent_id = $1 AND task_id = ANY($2) AND archived_at IS NULL) AS "memory!",
-                EXISTS (SELECT 1 FROM tasks WHERE depends_on && $2 AND status = 'pending') AS "dependents!""#,
+                EXISTS (SELECT 1 FROM tasks
+                        WHERE depends_on && $2 AND depends_on <> '{}' AND status = 'pending') AS "dependents!""#,
         intent_id.uuid(),
         &uuids(ids),
         &ids.iter().map(TaskId::to_string).collect::<Vec<_>>()
@@ -63,7 +64,7 @@ pub(super) async fn followers(
 pub(crate) async fn waiting_for(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<TaskId>> {
     let rows = sqlx::query_scalar!(
         "-- tasks::waiting_for
-         SELECT id FROM tasks WHERE depends_on && $1 AND status = 'pending' ORDER BY id",
+         SELECT id FROM tasks WHERE depends_on && $1 AND depends_on <> '{}' AND status = 'pending' ORDER BY id",
         &uuids(ids)
     )
     .fetch_all(conn)
@@ -76,7 +77,7 @@ pub(crate) async fn blocks(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<V
     let rows = sqlx::query!(
         r#"-- tasks::blocks
          SELECT d.id AS "id!", t.id AS dependent FROM tasks t CROSS JOIN LATERAL UNNEST(t.depends_on) AS d (id)
-         WHERE t.depends_on && $1 ORDER BY t.id"#,
+         WHERE t.depends_on && $1 AND t.depends_on <> '{}' ORDER BY t.id"#,
         &uuids(ids)
     )
     .fetch_all(conn)
