@@ -6,9 +6,11 @@ mod locked;
 mod moving;
 mod paused;
 mod stalled;
+mod standby;
 mod starting;
 mod stopping;
 mod translating;
+mod unconfirmed;
 mod upgrading;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,6 +8,7 @@ pub mod limits;
 pub mod migrate;
 pub mod pooling;
 pub mod private;
+mod standby;
 
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::limits::{Work, limit_transactions};
 use self::pooling::{Given, Route};
+use self::standby::refuse_standby;
 
 /// Time that a request waits for a connection before the answer "unavailable".
 ///
@@ -144,6 +146,7 @@ fn waiting(
         .after_connect(move |connection, _| {
             let (options, set) = (connected.clone(), set.clone());
             Box::pin(async move {
+                refuse_standby(connection).await?;
                 if given == Given::ByPooler {
                     return Ok(());
                 }

@@ -10,6 +10,8 @@
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Row as _, SqlSafeStr as _};
 
+use crate::standby::refuse_standby;
+
 /// Startup option that no server knows: PostgreSQL keeps it for the session, and a pooler refuses or ignores it.
 const MARK: &str = "entente.route";
 
@@ -90,13 +92,14 @@ impl Route {
 /// Finds out what lies between this server and PostgreSQL. Changes nothing in the database.
 ///
 /// # Errors
-/// The database cannot be reached; the pooler refuses an option of the URL.
+/// The database cannot be reached, or is a standby; the pooler refuses an option of the URL.
 pub async fn examine(options: &PgConnectOptions) -> Result<Pooling, sqlx::Error> {
     if passes_options(options).await? {
         return Ok(Pooling::Direct);
     }
     let plain = options.clone().extra_float_digits(None);
     let (mut one, mut other) = (plain.connect().await?, plain.connect().await?);
+    refuse_standby(&mut one).await?;
     let found = mode(&mut one, &mut other).await?;
     one.close().await?;
     other.close().await?;
@@ -137,6 +140,7 @@ async fn passes_options(options: &PgConnectOptions) -> Result<bool, sqlx::Error>
         Err(e) if refuses_option(&e) => return Ok(false),
         Err(e) => return Err(e),
     };
+    refuse_standby(&mut connection).await?;
     let passed =
         told(&mut connection, "SELECT coalesce(current_setting('entente.route', true), '') = 'on'").await?;
     connection.close().await?;

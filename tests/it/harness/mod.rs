@@ -9,6 +9,7 @@ mod hooks;
 mod nats;
 mod pgbouncer;
 pub mod process;
+pub mod program;
 mod proxy;
 mod receiver;
 mod scratch;
