@@ -5,7 +5,7 @@ SHELL := bash
 # Queries are checked against the schema recorded in .sqlx; `make sqlx` records it again.
 export SQLX_OFFLINE := true
 
-.PHONY: help setup run demo test test-one unit clients web lint sqlx schema bless deny bench bench-smoke fuzz soak clean
+.PHONY: help setup run demo test test-one unit clients web lint sqlx schema bless deny bench bench-smoke fuzz soak chaos clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -79,6 +79,10 @@ fuzz: ## Fuzz the parser of envelopes for a minute (cargo install cargo-fuzz)
 
 soak: setup ## Run a longer crash test: 200 kills
 	ENTENTE_KILLS=200 cargo test --release --test it -- --nocapture ledger::
+
+chaos: ## Kill and cut off the primary of a Patroni cluster under load; installs Patroni, etcd and HAProxy (Debian)
+	@scripts/setup.sh chaos
+	cargo test --test it -- --ignored --nocapture ledger::failover::
 
 clean: ## Remove build results; a private PostgreSQL's data stays
 	cargo clean

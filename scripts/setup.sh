@@ -2,8 +2,9 @@
 # Installs missing tools for building, running and testing: a C compiler, PostgreSQL's programs, PgBouncer, NATS, the Python
 # clients with the examples of their sdists, and a browser with its driver. Any version of Node.js with npm suffices: the
 # tests bring their own in node_modules. With the argument `run` it skips Python and the browser, which only the tests need;
-# with `deny` it installs only cargo-deny, which takes minutes where it must be compiled. Does nothing, quickly, when
-# everything is installed.
+# with `deny` it installs only cargo-deny, which takes minutes where it must be compiled; with `chaos` only what the test of a
+# failover needs: PostgreSQL's programs, Patroni, etcd and HAProxy, on Debian. Does nothing, quickly, when everything is
+# installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -35,6 +36,9 @@ has_nats() {
     [ -x /usr/local/bin/nats-server ]
 }
 
+# The same search as in tests/it/harness/program.rs.
+has_program() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/usr/local/sbin/$1" ]; }
+
 # The same search as in tests/web/kit.js.
 has_browser() {
   [ -n "${ENTENTE_BROWSER:-}" ] || command -v chromium chromium-browser google-chrome >/dev/null ||
@@ -43,6 +47,34 @@ has_browser() {
 }
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+# Runs Debian's installer in a way that starts no service of the packages, now or at the next boot: the tests start their own.
+install_without_services() {
+  local policy=/usr/sbin/policy-rc.d
+  if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod 755 "$policy"
+    trap 'as_root rm -f /usr/sbin/policy-rc.d' EXIT
+  fi
+  DEBIAN_FRONTEND=noninteractive as_root apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+  if command -v systemctl >/dev/null; then
+    for service in "${@%-server}"; do as_root systemctl --quiet disable "$service" 2>/dev/null || true; done
+  fi
+}
+
+if [ "${1:-}" = chaos ]; then
+  scripts/setup.sh run
+  packages=()
+  has_program patroni || packages+=(patroni)
+  has_program etcd || packages+=(etcd-server)
+  has_program haproxy || packages+=(haproxy)
+  [ ${#packages[@]} -gt 0 ] || exit 0
+  echo "installing: ${packages[*]}"
+  command -v apt-get >/dev/null || { echo "the test of a failover needs Linux with Debian's packages: ${packages[*]}" >&2; exit 1; }
+  as_root apt-get update -qq
+  install_without_services "${packages[@]}"
+  exit
+fi
 
 packages=()
 has_postgres || packages+=(postgresql postgresql-contrib)

@@ -1,12 +1,14 @@
 //! Test harness: one private PostgreSQL per run, one database per test, an in-process server with a manual
 //! clock and background tasks that the test steps, and clients that speak raw JSON.
 
+mod cable;
 mod client;
 mod cluster;
 pub mod conformity;
 pub mod desk;
 mod hooks;
 mod nats;
+pub mod patroni;
 mod pgbouncer;
 pub mod process;
 pub mod program;
@@ -36,6 +38,7 @@ use entente_domain::log::events::Sealed;
 use entente_kernel::identity::seeds;
 use sqlx::postgres::PgConnectOptions;
 
+pub use cable::Cable;
 pub use client::{Client, Reply, http};
 pub use cluster::{Cluster, watch};
 pub use hooks::subscribe;
