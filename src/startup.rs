@@ -54,6 +54,7 @@ use self::pools::Pools;
 use self::routes::Routes;
 use crate::background;
 use crate::background::bridging::Bridging;
+use crate::background::confirming;
 use crate::background::deliver::WebhookSender;
 use crate::background::egress::{Names, SystemNames};
 use crate::background::federate::FederationSender;
@@ -218,7 +219,7 @@ pub struct Server {
     gate: TcpListener,
     connections: Arc<Connections>,
     spans: Option<Arc<Spans>>,
-    pools: [PgPool; 6],
+    pools: [PgPool; 7],
 }
 
 impl Server {
@@ -240,7 +241,8 @@ impl Server {
         let metrics = Metrics::new();
         let tasks = Tasks::new(&metrics);
         let routes = Routes::find(database, direct).await?;
-        let Pools { main, webhooks, sweeping, messages, api } = Pools::open(&config, &routes, &tasks).await?;
+        let Pools { main, webhooks, sweeping, messages, api, watch } =
+            Pools::open(&config, &routes, &tasks).await?;
         entente_store::migrate::run(&main).await?;
         database::examine_engine(&routes, background.then_some(&config.bus)).await?;
         let key = config.signing_key.as_ref();
@@ -252,12 +254,12 @@ impl Server {
         let (tools, calls) = tools::start(&ctx, routes.transactions, &names, &tasks)?;
         let (webhook_sender, federation_sender) =
             senders::senders(&ctx, &webhooks, &names, node, config.webhooks.concurrency, &tasks)?;
-        let lookout = Arc::default();
-        let port = peer_port(&config, &ctx, node, &tasks)?;
+        let (lookout, port) = (Arc::default(), peer_port(&config, &ctx, node, &tasks)?);
         if background {
             let peers = PeerSetup { node, bus: config.bus.clone(), port: port.clone() };
             let (webhooks, federation) = (&webhook_sender, &federation_sender);
             background::start(&ctx, &sweeping, peers, webhooks, federation, &lookout, &tasks).await?;
+            confirming::start(&ctx.with_pool(watch.clone()), node, &routes.confirmations, &tasks);
         }
         let spans = spans(&config, &ctx)?;
         let writers = write(&config, &ctx, node, &messages, port.as_ref(), &tasks);
@@ -265,7 +267,6 @@ impl Server {
         let api_ctx = ctx.with_pool(api.clone());
         let http = http_state(&config, (*api_ctx).clone(), spans.clone(), &tasks);
         let shared = web::Data::new(api_state(Arc::new(http), api_ctx, writers, tools));
-        let connections = Arc::clone(&shared.connections);
         let gate = listener.try_clone().map_err(unbound)?;
         sockets::take_files(config.max_connections);
         let (address, http) =
@@ -276,13 +277,13 @@ impl Server {
             webhook_sender,
             federation_sender,
             bridging,
+            connections: Arc::clone(&shared.connections),
             api: shared,
             tasks,
             http,
             gate,
-            connections,
             spans,
-            pools: [api, webhooks, calls, messages, sweeping, main],
+            pools: [api, webhooks, calls, messages, sweeping, watch, main],
         })
     }
 

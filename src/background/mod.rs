@@ -4,6 +4,7 @@
 
 pub mod bridging;
 pub mod calling;
+pub mod confirming;
 pub mod deliver;
 pub mod egress;
 pub mod federate;

@@ -4,6 +4,7 @@
 
 use entente_runtime::tasks::Tasks;
 use entente_store::commit::PLACES;
+use entente_store::confirmations::Confirmations;
 use sqlx::PgPool;
 
 use super::routes::Routes;
@@ -30,6 +31,8 @@ pub(super) struct Pools {
     pub messages: PgPool,
     /// Pool of requests.
     pub api: PgPool,
+    /// Pool of the watch over confirmations, which alone does not wait for them.
+    pub watch: PgPool,
 }
 
 impl Pools {
@@ -54,6 +57,7 @@ impl Pools {
             sweeping: entente_store::main_pool(shared(), sweeps::turns::CONNECTIONS, leaving),
             messages: entente_store::writers_pool(session(), writers.saturating_add(PLACES), leaving),
             api: entente_store::pool(shared(), config.database_connections, leaving),
+            watch: entente_store::main_pool(session().awaiting(&Confirmations::default()), 1, leaving),
         };
         // Opens one connection of each before the first request.
         for pool in [&pools.main, &pools.messages, &pools.api] {

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use entente_store::confirmations::Confirmations;
 use entente_store::limits::pooler_settings;
 use entente_store::named;
 use entente_store::pooling::{Pooling, Route, Shared, examine, meet, refuses_option};
@@ -24,6 +25,8 @@ pub struct Routes {
     pub session: Route,
     /// For transactions of requests, sweeps, webhooks and tool calls, which bring along all that they need.
     pub transactions: Route,
+    /// Whether a synchronous standby confirms commits; the pools of both ways wait for that.
+    pub confirmations: Confirmations,
 }
 
 impl Routes {
@@ -35,30 +38,41 @@ impl Routes {
         database: PgConnectOptions,
         direct: Option<PgConnectOptions>,
     ) -> Result<Self, StartError> {
-        let pooling = look(&database).await?;
-        let Some(direct) = direct else {
-            if let Some(refused) = no_session(pooling, &database) {
-                return Err(refused);
-            }
-            let route = Route::through(database, pooling);
-            return Ok(Self { session: route.clone(), transactions: route });
-        };
-        let beside = look(&direct).await?;
-        if no_session(beside, &direct).is_some() {
-            return Err(StartError::Indirect(named(&direct)));
-        }
-        let (pooled, name) = (Route::through(database.clone(), pooling), named(&database));
-        let session = Route::through(direct.clone(), beside);
-        if !answered(async || meet(&session, &pooled).await, &database).await? {
-            return Err(StartError::Elsewhere { direct: named(&direct), database: name });
-        }
-        let Some(reason) = unfit(pooling) else { return Ok(Self { session, transactions: pooled }) };
-        warn!(
-            database = name,
-            "nothing goes through the pooler of DATABASE_URL, and all connections go to ENTENTE_DIRECT_DATABASE_URL: {reason}"
-        );
-        Ok(Self { transactions: session.clone(), session })
+        let (session, transactions) = ways(database, direct).await?;
+        let confirmations = Confirmations::default();
+        let [session, transactions] = [session, transactions].map(|way| way.awaiting(&confirmations));
+        Ok(Self { session, transactions, confirmations })
     }
+}
+
+/// Returns the ways of sessions and of transactions.
+async fn ways(
+    database: PgConnectOptions,
+    direct: Option<PgConnectOptions>,
+) -> Result<(Route, Route), StartError> {
+    let pooling = look(&database).await?;
+    let Some(direct) = direct else {
+        if let Some(refused) = no_session(pooling, &database) {
+            return Err(refused);
+        }
+        let route = Route::through(database, pooling);
+        return Ok((route.clone(), route));
+    };
+    let beside = look(&direct).await?;
+    if no_session(beside, &direct).is_some() {
+        return Err(StartError::Indirect(named(&direct)));
+    }
+    let (pooled, name) = (Route::through(database.clone(), pooling), named(&database));
+    let session = Route::through(direct.clone(), beside);
+    if !answered(async || meet(&session, &pooled).await, &database).await? {
+        return Err(StartError::Elsewhere { direct: named(&direct), database: name });
+    }
+    let Some(reason) = unfit(pooling) else { return Ok((session, pooled)) };
+    warn!(
+        database = name,
+        "nothing goes through the pooler of DATABASE_URL, and all connections go to ENTENTE_DIRECT_DATABASE_URL: {reason}"
+    );
+    Ok((session.clone(), session))
 }
 
 /// Returns the refusal of a way on which no session keeps its connection.

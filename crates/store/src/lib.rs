@@ -3,6 +3,7 @@
 
 pub mod binaries;
 pub mod commit;
+pub mod confirmations;
 pub mod engine;
 pub mod limits;
 pub mod migrate;
@@ -124,7 +125,7 @@ fn waiting(
     timeout: Duration,
     leaving: &CancellationToken,
 ) -> PgPool {
-    let Route { options, given } = route;
+    let Route { options, given, confirmations } = route;
     let options = options.application_name("entente").statement_cache_capacity(STATEMENT_CACHE);
     let plans = led.iter().chain(&PLANNED).copied();
     let (options, set) = match given {
@@ -138,15 +139,16 @@ fn waiting(
         Given::ByPooler => (options, None),
     };
     let leaving = leaving.clone();
-    let connected = options.clone();
+    let (connected, awaited) = (options.clone(), confirmations.clone());
     PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(timeout)
         .test_before_acquire(false)
         .after_connect(move |connection, _| {
-            let (options, set) = (connected.clone(), set.clone());
+            let (options, set, confirmations) = (connected.clone(), set.clone(), awaited.clone());
             Box::pin(async move {
                 refuse_standby(connection).await?;
+                confirmations.wait().await;
                 if given == Given::ByPooler {
                     return Ok(());
                 }
@@ -157,8 +159,14 @@ fn waiting(
             })
         })
         .before_acquire(move |connection, meta| {
-            let unsure = meta.idle_for > TEST_AFTER_IDLE || leaving.is_cancelled();
-            Box::pin(async move { Ok(!unsure || lives(connection).await.is_ok()) })
+            let waits = confirmations.are_missing().then(|| confirmations.clone());
+            let unsure = meta.idle_for > TEST_AFTER_IDLE || leaving.is_cancelled() || waits.is_some();
+            Box::pin(async move {
+                if let Some(confirmations) = waits {
+                    confirmations.wait().await;
+                }
+                Ok(!unsure || lives(connection).await.is_ok())
+            })
         })
         .after_release(|connection, _| {
             // The pool itself pings the connection and would wait for the answer for ever; after an unsent

@@ -10,6 +10,7 @@
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Row as _, SqlSafeStr as _};
 
+use crate::confirmations::Confirmations;
 use crate::standby::refuse_standby;
 
 /// Startup option that no server knows: PostgreSQL keeps it for the session, and a pooler refuses or ignores it.
@@ -59,12 +60,14 @@ pub(crate) enum Given {
 pub struct Route {
     pub(crate) options: PgConnectOptions,
     pub(crate) given: Given,
+    /// Without a watch none is ever missing.
+    pub(crate) confirmations: Confirmations,
 }
 
 impl From<PgConnectOptions> for Route {
     /// Returns the route to PostgreSQL itself.
     fn from(options: PgConnectOptions) -> Self {
-        Self { options, given: Given::AtStart }
+        Self { options, given: Given::AtStart, confirmations: Confirmations::default() }
     }
 }
 
@@ -79,7 +82,13 @@ impl Route {
         };
         // Poolers refuse the driver's own option; PostgreSQL 12 and newer print floats exactly without it.
         let options = if given == Given::AtStart { options } else { options.extra_float_digits(None) };
-        Self { options, given }
+        Self { options, given, confirmations: Confirmations::default() }
+    }
+
+    /// Returns the route with pools that give no connection while these are missing.
+    #[must_use]
+    pub fn awaiting(self, confirmations: &Confirmations) -> Self {
+        Self { confirmations: confirmations.clone(), ..self }
     }
 
     /// Returns the connection options, for a single connection without the settings of a pool.

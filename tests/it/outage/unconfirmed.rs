@@ -1,7 +1,8 @@
-//! A commit that no standby has confirmed, where one has to. PostgreSQL acknowledges it with a mere warning if the statement
-//! that waits is cancelled, so neither a time limit of PostgreSQL nor of the server may cancel it.
+//! Commits that no standby has confirmed, where one has to (`docs/adr/0018-nothing-unconfirmed.md`). PostgreSQL acknowledges one
+//! with a mere warning if the statement that waits is cancelled, so neither a time limit of PostgreSQL nor of the server may cancel
+//! it. And it shows it to readers before a primary without standbys steps back, so nobody reads meanwhile.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use entente_store::private::Private;
 use sqlx::postgres::PgConnection;
@@ -17,12 +18,24 @@ const LIMIT: [(&str, &str); 1] = [("statement_timeout", "1s")];
 /// Time for which nothing may be acknowledged.
 const UNANSWERED: Duration = Duration::from_secs(3);
 
+/// Upper bound until the server notices.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Sets or resets the standby that has to confirm each commit.
 async fn ask_for(connection: &mut PgConnection, standby: &'static str) {
     connection.execute(sqlx::AssertSqlSafe(format!("ALTER SYSTEM {standby}"))).await.unwrap();
     connection.execute("SELECT pg_reload_conf()").await.unwrap();
     // Each backend takes it in before its next statement.
     sleep(Duration::from_millis(200)).await;
+}
+
+/// Reads until this status is answered.
+async fn until_read_is(client: &Client, path: &str, status: u16) {
+    let began = Instant::now();
+    while client.get(path).await.status != status {
+        assert!(began.elapsed() < PATIENCE, "{path} never answered {status}");
+        sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Sends it until it is acknowledged.
@@ -37,7 +50,7 @@ async fn acknowledged(client: &Client, method: &str, path: &str, body: &Value) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_that_no_standby_confirmed_is_not_acknowledged() {
+async fn a_commit_that_no_standby_confirmed_is_neither_acknowledged_nor_read() {
     let place = Place::new("unconfirmed");
     let replicating = [("wal_level", "replica"), ("max_wal_senders", "2")];
     let private = Private::start(&place.0, None, &replicating).await.unwrap();
@@ -66,12 +79,16 @@ async fn a_commit_that_no_standby_confirmed_is_not_acknowledged() {
     let waiting: i64 = connection.fetch_one(waiting).await.unwrap().get(0);
     assert!(waiting >= 3, "{waiting} commits wait for the standby: the test proves nothing");
 
+    let messages = format!("/channels/{channel}/messages?since=cur_0");
+    until_read_is(&any, &messages, 503).await;
+
     ask_for(&mut connection, "RESET synchronous_standby_names").await;
     for (index, (method, path, body)) in asks.iter().enumerate() {
         let once = any.once(&format!("unconfirmed-{index}"));
         acknowledged(&once, method, path, body).await.ok();
     }
-    let listed = any.get(&format!("/channels/{channel}/messages?since=cur_0")).await.ok();
+    until_read_is(&any, &messages, 200).await;
+    let listed = any.get(&messages).await.ok();
     assert_eq!(listed.as_array().unwrap().len(), 1, "once, whoever acknowledged it: {listed}");
     world.server.stop().await;
     private.stop().await.unwrap();
