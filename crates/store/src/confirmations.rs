@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use sqlx::{Executor as _, PgPool, Row as _};
 use tokio::time::sleep;
 
-/// Time after the last confirmed commit from which on nothing is read: less than an isolated primary takes to step back, which
-/// Patroni does after its `retry_timeout` of three seconds or more.
+/// Time after the last confirmed commit from which on nothing is read: less than an isolated primary takes to step back, about
+/// Patroni's `retry_timeout`, which is four seconds or more.
 const DOUBT_AFTER: Duration = Duration::from_secs(2);
 
 /// Pause before another look.
