@@ -417,8 +417,7 @@ const RETENTION: [Sweep; 7] = [
 /// # Errors
 /// The database fails.
 pub async fn prune(ctx: &Ctx, mut report: impl FnMut(Sweep, u64)) -> Outcome<()> {
-    // Keys of jobs first: a job with a key is kept.
-    for sweep in [Sweep::JobKeys].into_iter().chain(RETENTION) {
+    for sweep in RETENTION {
         let mut total = 0;
         loop {
             let done = sweep.run(ctx).await?;

@@ -4,8 +4,9 @@
 //! `writer.rs` commits submissions and reports in groups. `submit.rs` takes submissions, `acceptance.rs` creates jobs,
 //! `preparing.rs` provides their credentials, `claims.rs` gives them to workers, `beats.rs` extends claims, `reports.rs`
 //! judges reports, `authority.rs` authorises operations, `delegation.rs` creates children, `cancel.rs` and `time.rs`
-//! end jobs, `retention.rs` deletes them, `reading.rs` reads them, `holding.rs` their claims, `results.rs` reassembles streamed results. Changes of
-//! single jobs go through `locked.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and written in `writes.rs`; `job_events` in `log.rs`;
+//! end jobs, `retention.rs` deletes them, `reading.rs` reads them, `holding.rs` their claims, `results.rs` reassembles
+//! streamed results. Changes of single jobs go through `locked.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and
+//! written in `writes.rs`; `job_events` in `log.rs`;
 //! `job_budgets` and `job_reservations` in `budgets.rs`.
 
 mod acceptance;

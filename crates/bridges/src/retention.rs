@@ -36,7 +36,7 @@ pub async fn forget_jobs(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 
 /// Returns jobs past their retention, those that ended first.
 ///
-/// A job stays as long as something still needs it: its parent, an idempotency key, a session that has not acknowledged
+/// A job stays as long as something still needs it: its parent, an idempotency key in its window, a session that has not acknowledged
 /// its events (ARCP §6.3), a credential that is not revoked, a question to a person, or a bridge that reports it. A job
 /// whose events have no numbers yet in the order of all jobs stays, and so does the one with the last number, because
 /// later numbers follow it.
@@ -49,7 +49,8 @@ async fn past_jobs(ctx: &Ctx, limit: i64) -> Outcome<Vec<JobId>> {
     let ids = sqlx::query_scalar!(
         "-- retention::past_jobs
          SELECT c.job_id FROM job_clock c JOIN jobs j ON j.id = c.job_id
-         WHERE c.ended_at < $1 AND c.due_at IS NULL AND j.idempotency_key IS NULL
+         WHERE c.ended_at < $1 AND c.due_at IS NULL
+           AND (j.idempotency_key IS NULL OR j.created_at < $3)
            AND NOT EXISTS (SELECT 1 FROM job_clock p
                            WHERE p.job_id = j.parent_id AND (p.ended_at IS NULL OR p.ended_at >= $1))
            AND NOT EXISTS (SELECT 1 FROM sessions s
@@ -64,7 +65,8 @@ async fn past_jobs(ctx: &Ctx, limit: i64) -> Outcome<Vec<JobId>> {
            AND j.id <> (SELECT o.job_id FROM job_order o ORDER BY o.global DESC LIMIT 1)
          ORDER BY c.ended_at LIMIT $2",
         before,
-        limit
+        limit,
+        ago(ctx, ctx.settings.idempotency_window)
     )
     .fetch_all(&mut *conn)
     .await?;

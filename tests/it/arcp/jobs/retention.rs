@@ -10,7 +10,8 @@ use crate::harness::{Setup, World, json};
 const PAST: i64 = 24 * 3_600 + 1;
 
 async fn keeps_for_a_day() -> World {
-    World::with(Setup { settings: vec![("ENTENTE_JOB_RETENTION_DAYS", "1")], live: false }).await
+    let settings = vec![("ENTENTE_JOB_RETENTION_DAYS", "1"), ("ENTENTE_IDEMPOTENCY_HOURS", "25")];
+    World::with(Setup { settings, live: false }).await
 }
 
 /// Submits, claims and completes a job.
