@@ -276,7 +276,7 @@ async fn two_servers_sweep_one_database() {
     let other = World::on(Setup::default(), world.database.clone()).await;
     other.clock.advance(24 * 3600);
     world.clock.advance(24 * 3600);
-    let (here, there) = tokio::join!(world.sweep(), other.sweep());
+    let (here, there) = tokio::join!(world.sweep_beside(), other.sweep_beside());
     assert!(here + there >= 5 * DUE, "{here} here, {there} there");
     for sweep in sweeps {
         assert_eq!(traced(&world, sweep).await, DUE, "{sweep:?}");

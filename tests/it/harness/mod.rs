@@ -283,7 +283,12 @@ impl World {
 
     /// Runs all sweeps until nothing is due and returns the number of items they processed.
     pub async fn sweep(&self) -> u64 {
-        run_all(self.ctx()).await.unwrap()
+        run_all(self.ctx(), true).await.unwrap()
+    }
+
+    /// As [`Self::sweep`], while another server of the same database does the same.
+    pub async fn sweep_beside(&self) -> u64 {
+        run_all(self.ctx(), false).await.unwrap()
     }
 
     /// Publishes committed entries that were not published yet to the followers, as the background's feed

@@ -32,7 +32,7 @@ async fn time_is_over_for_who_reads_it_and_is_written_once() {
     assert_eq!(next["status"], "active");
     let other = World::on(Setup::default(), world.database.clone()).await;
     other.clock.advance(30);
-    tokio::join!(world.sweep(), other.sweep());
+    tokio::join!(world.sweep_beside(), other.sweep_beside());
     assert_eq!(types(&agent, &intent, "intent.").await, ["intent.suspended", "intent.suspension_expired"]);
     other.end().await;
     world.end().await;
@@ -48,7 +48,7 @@ async fn a_failing_question_leaves_the_intent_suspended() {
     let other = World::on(Setup::default(), world.database.clone()).await;
     world.clock.advance(3600);
     other.clock.advance(3600);
-    tokio::join!(world.sweep(), other.sweep());
+    tokio::join!(world.sweep_beside(), other.sweep_beside());
     let (status, record) = now(&agent, &intent).await;
     assert_eq!((status.as_str(), &record["resolution"]), ("suspended_awaiting_input", &json!("expired")));
     assert!(record.get("response").is_none());

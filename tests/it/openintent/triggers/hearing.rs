@@ -135,7 +135,7 @@ async fn of_two_servers_one_hears() {
     let made = trigger(&ada, "event", on("note", json!({}))).await;
     for n in 0..20 {
         note(&ada, &talk, json!({ "n": n })).await;
-        tokio::join!(a.sweep(), b.sweep());
+        tokio::join!(a.sweep_beside(), b.sweep_beside());
     }
     tokio::join!(hear(&a), hear(&b));
     assert_eq!(now(&ada, &made).await["fire_count"], 20);

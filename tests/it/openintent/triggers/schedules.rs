@@ -113,7 +113,7 @@ async fn of_two_servers_one_fires() {
     for _ in 0..3 {
         a.clock.advance(180);
         b.clock.advance(180);
-        let (first, second) = tokio::join!(a.sweep(), b.sweep());
+        let (first, second) = tokio::join!(a.sweep_beside(), b.sweep_beside());
         assert!(first + second > 0);
     }
     for one in &made {
