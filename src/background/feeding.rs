@@ -29,6 +29,13 @@ const TAIL: Duration = Duration::from_millis(250);
 /// Pause between two such reads, so that many small commits are read together.
 const TAIL_REST: Duration = Duration::from_millis(4);
 
+/// Interval in which recent entries get numbers while nobody reads everything: many at once would occupy the database for
+/// so long that requests notice.
+const NUMBERS: Duration = Duration::from_millis(50);
+
+/// Number of these intervals between two wider searches.
+const WIDE: u32 = 8;
+
 /// Age of the marks that are searched for entries without a number: longer than any transaction of a request takes.
 const MARKS: Duration = Duration::from_secs(20);
 
@@ -40,6 +47,7 @@ pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
     keep(ctx, tasks, "feed fill", fill);
     keep(ctx, tasks, "feed tail", tail);
     keep(ctx, tasks, "feed look-around", poll);
+    keep(ctx, tasks, "order over everything", number);
     let lookout = Arc::clone(lookout);
     keep(ctx, tasks, "keys refresh", move |ctx, stopping| refresh(ctx, Arc::clone(&lookout), stopping));
 }
@@ -48,6 +56,9 @@ pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
 /// nothing.
 #[derive(Default)]
 struct Sequencing {
+    /// Commits of this server up to which recent marks, and older ones, were searched.
+    recent: u64,
+    wide: u64,
     /// The last mark at earlier times, oldest first.
     marks: VecDeque<(Instant, i64)>,
     /// When all marks were searched; `None` at the start, when a server that died may have left some.
@@ -55,8 +66,19 @@ struct Sequencing {
 }
 
 impl Sequencing {
-    async fn step(&mut self, ctx: &Ctx) -> Outcome<()> {
-        if !ctx.feed.take_unordered() && self.all_at.is_some() {
+    /// Searches recent marks, unless followers of everything do that anyway.
+    async fn narrow_step(&mut self, ctx: &Ctx) -> Outcome<()> {
+        let commits = ctx.feed.commits();
+        if commits != self.recent && !ctx.feed.globally_followed() {
+            order::advance(&mut *ctx.pool.acquire().await?).await?;
+            self.recent = commits;
+        }
+        Ok(())
+    }
+
+    async fn wide_step(&mut self, ctx: &Ctx) -> Outcome<()> {
+        let commits = ctx.feed.commits();
+        if commits == self.wide && self.all_at.is_some() {
             return Ok(());
         }
         let now = Instant::now();
@@ -67,9 +89,24 @@ impl Sequencing {
         let old = self.marks.front().filter(|(at, _)| !all && now - *at >= MARKS);
         let low = old.map_or(0, |(_, mark)| *mark);
         let ends = order::advance_after(&mut *ctx.pool.acquire().await?, Some(low)).await?;
+        (self.recent, self.wide) = (commits, commits);
         self.all_at = if all { Some(now) } else { self.all_at };
         self.marks.push_back((now, ends.last_mark));
         Ok(())
+    }
+}
+
+async fn number(ctx: Ctx, stopping: CancellationToken) {
+    let (mut ticks, mut turns, mut sequencing) = (every(NUMBERS), 0_u32, Sequencing::default());
+    while tick(&mut ticks, &stopping).await.is_some() {
+        let wide = turns.is_multiple_of(WIDE);
+        turns = turns.wrapping_add(1);
+        let step = async {
+            if wide { sequencing.wide_step(&ctx).await } else { sequencing.narrow_step(&ctx).await }
+        };
+        if let Err(failure) = timely(FEED_TURN, step).await {
+            note("order over everything", &failure);
+        }
     }
 }
 
@@ -100,11 +137,7 @@ async fn tail(ctx: Ctx, stopping: CancellationToken) {
 
 async fn poll(ctx: Ctx, stopping: CancellationToken) {
     let mut ticks = every(POLL);
-    let mut sequencing = Sequencing::default();
     while tick(&mut ticks, &stopping).await.is_some() {
-        if let Err(failure) = timely(FEED_TURN, sequencing.step(&ctx)).await {
-            note("order over everything", &failure);
-        }
         if let Err(failure) = timely(FEED_TURN, streams::poll_topics(&ctx)).await {
             note("feed look-around", &failure);
         }

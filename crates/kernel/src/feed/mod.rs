@@ -13,7 +13,7 @@ mod frame;
 mod topic;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use entente_domain::canonical;
@@ -46,8 +46,8 @@ pub struct Feed {
     /// Signals a commit while there are receivers of webhooks.
     stir: Notify,
     webhook_wakeup_enabled: AtomicBool,
-    /// Whether something was committed here that the order over everything may not have a number of yet.
-    unordered: AtomicBool,
+    /// Number of announced commits of this server.
+    commits: AtomicU64,
     /// Whether other servers share the database.
     has_peers: AtomicBool,
     /// Whether wake-ups of other servers do not arrive at the moment.
@@ -77,7 +77,7 @@ impl Feed {
             activity: Notify::new(),
             stir: Notify::new(),
             webhook_wakeup_enabled: AtomicBool::new(false),
-            unordered: AtomicBool::new(false),
+            commits: AtomicU64::new(0),
             has_peers: AtomicBool::new(false),
             bus_away: AtomicBool::new(false),
             touched: Mutex::default(),
@@ -120,7 +120,7 @@ impl Feed {
     }
 
     /// Whether anybody follows all intents.
-    pub(crate) fn globally_followed(&self) -> bool {
+    pub fn globally_followed(&self) -> bool {
         self.global.is_followed()
     }
 
@@ -171,7 +171,7 @@ impl Feed {
     }
 
     fn tell_peers(&self, what: WakeKey) {
-        self.unordered.store(true, Ordering::Relaxed);
+        self.commits.fetch_add(1, Ordering::Relaxed);
         if self.wakeups.interest().is_wanted(&what) {
             self.touched.lock().unwrap_or_else(PoisonError::into_inner).insert(what);
             self.touch.notify_one();
@@ -248,10 +248,10 @@ impl Feed {
         followed
     }
 
-    /// Returns whether anything was committed here since the last call, so that the order over everything is brought up to
-    /// date also while nobody reads it.
-    pub fn take_unordered(&self) -> bool {
-        self.unordered.swap(false, Ordering::Relaxed)
+    /// Returns the number of announced commits of this server, so that the order over everything is brought up to date also
+    /// while nobody reads it.
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// Counts anew which wake-ups this server wants from the others: all of them while all intents are followed.
