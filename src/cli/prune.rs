@@ -96,6 +96,7 @@ impl Prune {
 fn kept(kept: Option<Duration>) -> String {
     match kept.map(|kept| kept.as_secs() / 3_600) {
         None => "for ever".to_owned(),
+        Some(24) => "a day".to_owned(),
         Some(hours) if hours > 0 && hours % 24 == 0 => format!("{} days", hours / 24),
         Some(hours) => format!("{hours} hours"),
     }

@@ -41,7 +41,7 @@ async fn a_dry_run_counts_and_deletes_nothing() {
     let told = text(&output);
     // The job with the last number stays.
     assert!(
-        told.contains("           3  ended jobs                       1 days (ENTENTE_JOB_RETENTION_DAYS)"),
+        told.contains("           3  ended jobs                       a day (ENTENTE_JOB_RETENTION_DAYS)"),
         "{told}"
     );
     assert!(
