@@ -358,6 +358,9 @@ pub(crate) async fn agreed(conn: &mut PgConnection, id: &str) -> Outcome<()> {
 
 /// Deletes up to `limit` envelopes received before a moment; returns their ids, and the ids of those without
 /// a valid `ts`.
+///
+/// The last number of the order over buses stays, because the next one follows it; without its envelope's id, which may
+/// be used again.
 pub(super) async fn delete(
     conn: &mut PgConnection,
     before: Timestamp,
@@ -368,8 +371,12 @@ pub(super) async fn delete(
          WITH old AS (
              SELECT id FROM aee_envelopes WHERE received_at < $1 ORDER BY received_at LIMIT $2
              FOR UPDATE SKIP LOCKED),
-         ordered AS (DELETE FROM aee_bus_order o USING old
-                     WHERE o.envelope_id = old.id AND o.number < (SELECT max(number) FROM aee_bus_order))
+         last AS (SELECT max(number) AS number FROM aee_bus_order),
+         ordered AS (DELETE FROM aee_bus_order
+                     WHERE envelope_id = ANY (ARRAY(SELECT id FROM old) || ''::text)
+                       AND number < (SELECT number FROM last)),
+         blank AS (UPDATE aee_bus_order SET envelope_id = ''
+                   WHERE envelope_id = ANY (ARRAY(SELECT id FROM old)) AND number = (SELECT number FROM last))
          DELETE FROM aee_envelopes e USING old WHERE e.id = old.id RETURNING e.id, e.sent_at",
         before,
         limit
