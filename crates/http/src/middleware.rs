@@ -20,6 +20,7 @@ use entente_runtime::deadlines::{self, Late};
 use entente_runtime::metrics::RequestLabels;
 use entente_runtime::spans::{Answered, Span};
 use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
 
 use super::caller::RateNote;
 use super::error::{Family, Problem};
@@ -60,11 +61,21 @@ impl RequestIds {
     }
 }
 
-/// The middleware around all handlers.
+/// The middleware around all handlers. Its future fails if the handler panicked or ran out of time, in which case the
+/// error carries the response, or if an inner service failed.
 ///
-/// # Errors
-/// The handler panicked or ran out of time, in which case the error carries the response; or an inner service failed.
-pub async fn pass(
+/// A connection has room for this future as long as it is open, idle or not: it is a pointer, not the four kilobytes behind
+/// it.
+#[must_use]
+pub fn pass(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> LocalBoxFuture<'static, Result<ServiceResponse<BoxBody>, Error>> {
+    handle(request, next).boxed_local()
+}
+
+/// Handles a request, as [`pass`] describes.
+async fn handle(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
