@@ -42,9 +42,9 @@ use entente_runtime::environment::{self, OsChance, SharedClock};
 use entente_runtime::metrics::Metrics;
 use entente_runtime::spans::{Spans, SpansError};
 use entente_runtime::tasks::Tasks;
+use entente_store::Pool;
 use entente_store::engine::Reliance;
 use entente_store::migrate::SchemaError;
-use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
@@ -219,7 +219,7 @@ pub struct Server {
     gate: TcpListener,
     connections: Arc<Connections>,
     spans: Option<Arc<Spans>>,
-    pools: [PgPool; 7],
+    pools: [Pool; 7],
 }
 
 impl Server {
@@ -316,7 +316,7 @@ impl Server {
 
 /// What a context is made of, besides the configuration.
 struct Base {
-    pool: PgPool,
+    pool: Pool,
     clock: Arc<dyn Clock>,
     chance: Arc<dyn Chance>,
     server_keys: ServerKeys,
@@ -350,7 +350,7 @@ fn context(config: &Config, base: Base, seeded_keys: bool) -> Result<Ctx, StartE
 ///
 /// # Errors
 /// The database fails; the configuration names provisioners that cannot be set up.
-pub(crate) async fn offline(config: &Config, pool: PgPool) -> Result<Ctx, StartError> {
+pub(crate) async fn offline(config: &Config, pool: Pool) -> Result<Ctx, StartError> {
     let (clock, chance): (Arc<dyn Clock>, Arc<dyn Chance>) =
         (Arc::new(SharedClock::default()), Arc::new(OsChance::default()));
     let server_keys = server_keys::open(&pool, &clock, &chance, config.signing_key.as_ref()).await?;
@@ -463,7 +463,7 @@ fn write(
     config: &Config,
     ctx: &Ctx,
     node: NodeId,
-    messages: &PgPool,
+    messages: &Pool,
     port: Option<&PeerPort>,
     tasks: &Tasks,
 ) -> Writers {

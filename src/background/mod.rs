@@ -24,7 +24,7 @@ use entente_bridges::Ctx;
 use entente_kernel::{AppError, Outcome};
 use entente_runtime::deadlines::within;
 use entente_runtime::tasks::Tasks;
-use sqlx::PgPool;
+use entente_store::Pool;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -45,7 +45,7 @@ const PULSE_LIMIT: Duration = Duration::from_secs(2);
 /// The bus cannot be used as it is configured.
 pub async fn start(
     ctx: &Ctx,
-    sweeping: &PgPool,
+    sweeping: &Pool,
     peers: PeerSetup,
     webhook_sender: &Arc<WebhookSender>,
     federation_sender: &Arc<FederationSender>,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use entente_domain::clock::Clock as _;
 use entente_kernel::diagnosis::{Facts, facts};
 use entente_runtime::environment;
+use entente_store::Pool;
 use entente_store::binaries::Binaries;
 use entente_store::engine;
 use entente_store::migrate::{self, MIGRATIONS, SchemaError};
@@ -13,7 +14,7 @@ use entente_store::pooling;
 use entente_store::pooling::{Pooling, Route};
 use entente_store::private::{Found, Private};
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgPool};
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -47,7 +48,7 @@ pub(super) async fn migrate() -> Done {
     done
 }
 
-async fn bring_up(pool: &PgPool) -> Done {
+async fn bring_up(pool: &Pool) -> Done {
     let before = migrate::applied(pool).await?;
     migrate::run(pool).await?;
     let mut out = io::stdout().lock();

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use entente_bridges::retention::{Expired, expired};
+use entente_store::Pool;
 use entente_store::migrate::{self, MIGRATIONS};
 use serde_json::json;
-use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
 use super::Done;
@@ -52,7 +52,7 @@ impl Prune {
         done
     }
 
-    async fn work(&self, config: &Config, pool: &PgPool) -> Done {
+    async fn work(&self, config: &Config, pool: &Pool) -> Done {
         let applied = migrate::applied(pool).await?;
         if MIGRATIONS.iter().any(|migration| !applied.contains(&migration.version)) {
             return Err("the schema is not of this release; run `entente migrate` first".into());

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use entente_kernel::{AppError, Outcome};
+use entente_store::Pool;
 use entente_store::engine;
-use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
@@ -23,7 +23,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 const POOL_END: Duration = Duration::from_secs(5);
 
 /// Closes the pools.
-pub(super) async fn leave(pools: impl IntoIterator<Item = PgPool>) {
+pub(super) async fn leave(pools: impl IntoIterator<Item = Pool>) {
     for pool in pools {
         if timeout(POOL_END, pool.close()).await.is_err() {
             warn!("some connections to the database do not answer and are left as they are");
@@ -83,7 +83,7 @@ pub(super) async fn rest(error: &sqlx::Error, database: &PgConnectOptions) {
 }
 
 /// Waits for the database, and checks its version.
-pub(super) async fn wait_for(pool: &PgPool) -> Result<(), StartError> {
+pub(super) async fn wait_for(pool: &Pool) -> Result<(), StartError> {
     let deadline = Instant::now() + DATABASE_WAIT;
     loop {
         match pool.acquire().await {

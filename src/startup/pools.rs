@@ -3,9 +3,9 @@
 //! pools of writers and background tasks stay on connections of their own (`routes.rs`).
 
 use entente_runtime::tasks::Tasks;
+use entente_store::Pool;
 use entente_store::commit::PLACES;
 use entente_store::confirmations::Confirmations;
-use sqlx::PgPool;
 
 use super::routes::Routes;
 use super::{StartError, database};
@@ -22,17 +22,17 @@ const WEBHOOK_CONNECTIONS: u32 = 6;
 /// Pools of a server.
 pub(super) struct Pools {
     /// Pool of writers and background tasks.
-    pub main: PgPool,
+    pub main: Pool,
     /// Pool of webhook and federation delivery.
-    pub webhooks: PgPool,
+    pub webhooks: Pool,
     /// Pool of the sweeps.
-    pub sweeping: PgPool,
+    pub sweeping: Pool,
     /// Pool of the message writers.
-    pub messages: PgPool,
+    pub messages: Pool,
     /// Pool of requests.
-    pub api: PgPool,
+    pub api: Pool,
     /// Pool of the watch over confirmations, which alone does not wait for them.
-    pub watch: PgPool,
+    pub watch: Pool,
 }
 
 impl Pools {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use entente_bridges::Ctx;
 use entente_domain::ids::NodeId;
 use entente_runtime::tasks::Tasks;
-use sqlx::PgPool;
+use entente_store::Pool;
 
 use super::StartError;
 use crate::background::deliver::WebhookSender;
@@ -16,7 +16,7 @@ use crate::background::federate::FederationSender;
 /// both use a pool that no writer waits for.
 pub(super) fn senders(
     ctx: &Ctx,
-    webhooks: &PgPool,
+    webhooks: &Pool,
     names: &Arc<dyn Names>,
     node: NodeId,
     permits: usize,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use entente_bridges::Ctx;
 use entente_openintent::tools::invocations::CallQueue;
 use entente_runtime::tasks::Tasks;
+use entente_store::Pool;
 use entente_store::pooling::Route;
-use sqlx::PgPool;
 use tokio::sync::Mutex;
 
 use super::StartError;
@@ -27,7 +27,7 @@ pub(super) fn start(
     route: Route,
     names: &Arc<dyn Names>,
     tasks: &Tasks,
-) -> Result<(CallQueue, PgPool), StartError> {
+) -> Result<(CallQueue, Pool), StartError> {
     let (desk, orders) = CallQueue::new();
     let egress = Egress::to_tools(&ctx.openintent.state.vaults.allowed, Arc::clone(names))
         .map_err(StartError::Egress)?;

@@ -5,6 +5,7 @@ mod frozen;
 mod locked;
 mod moving;
 mod paused;
+mod pooled;
 mod stalled;
 mod standby;
 mod starting;

@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use entente_kernel::Hooks;
-use sqlx::PgPool;
+use entente_kernel::Pool;
 
 pub use jobs::ArcpJobs;
 
@@ -88,7 +88,7 @@ impl Ctx {
 
     /// Returns this context over other connections to the same database.
     #[must_use]
-    pub fn with_pool(&self, pool: PgPool) -> Self {
+    pub fn with_pool(&self, pool: Pool) -> Self {
         Self::new(&entente_kernel::Ctx { pool, ..(**self).clone() }, self.states())
     }
 }

@@ -43,8 +43,10 @@ use entente_domain::ids::{Chance, IntentId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_runtime::deadlines;
 use entente_runtime::metrics::Metrics;
+pub use entente_store::Pool;
 use entente_store::limits;
-use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Transaction};
+pub use entente_store::pool::PooledConnection;
+use sqlx::{AssertSqlSafe, PgConnection};
 
 use crate::feed::Feed;
 use crate::operations::Operations;
@@ -88,7 +90,7 @@ pub struct Settings {
 #[derive(Clone)]
 pub struct Ctx {
     /// PostgreSQL connection pool.
-    pub pool: PgPool,
+    pub pool: Pool,
     /// Source of the current time.
     pub clock: Arc<dyn Clock>,
     /// Source of randomness.
@@ -163,7 +165,7 @@ pub fn unknown(what: &str, word: &str) -> AppError {
 pub type Outcome<T> = Result<T, AppError>;
 
 /// A PostgreSQL transaction.
-pub type Tx = Transaction<'static, Postgres>;
+pub type Tx = entente_store::pool::PooledTransaction;
 
 impl Ctx {
     /// Returns the current time.

@@ -6,8 +6,8 @@ use entente_domain::clock::Timestamp;
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::MomentId;
 use entente_kernel::Outcome;
+use entente_kernel::Pool;
 use entente_kernel::due::run_each;
-use sqlx::PgPool;
 
 use super::{LockSet, MomentTx, due_at, rows};
 use crate::Ctx;
@@ -42,7 +42,7 @@ async fn pass(ctx: &Ctx, id: MomentId) -> Outcome<u64> {
 
 /// Moments with a due effect of time, of their job's end, or of their successor's end; longest due first, so
 /// that none starves.
-async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<MomentId>> {
+async fn due(pool: &Pool, now: Timestamp, limit: i64) -> Outcome<Vec<MomentId>> {
     let ids = sqlx::query_scalar!(
         r#"-- moments::due
          SELECT d.id AS "id!" FROM (

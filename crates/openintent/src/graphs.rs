@@ -19,14 +19,14 @@ use entente_domain::openintent::graphs as domain;
 use entente_domain::openintent::graphs::{Readiness, Wait, check_walk};
 use entente_domain::openintent::intents::{Intent, IntentStatus};
 use entente_domain::openintent::portfolios::Aggregate;
+use entente_kernel::PooledConnection;
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::intents;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{Caller, IntentTx, Outcome, idempotency, lock_key, not_found};
-use sqlx::pool::PoolConnection;
-use sqlx::{PgConnection, Postgres};
+use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::suspensions;
@@ -301,7 +301,7 @@ pub async fn graph(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Graph> {
 }
 
 /// Acquires a connection after checking that the caller may read the intent.
-async fn open(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<PoolConnection<Postgres>> {
+async fn open(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<PooledConnection> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     membership::require(&mut conn, &caller.agent, id, Level::Read, ctx.now()).await?;

@@ -7,7 +7,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sqlx::{Executor as _, PgPool, Row as _};
+use crate::Pool;
+use sqlx::{Executor as _, Row as _};
 use tokio::time::sleep;
 
 /// Time after the last confirmed commit from which on nothing is read: less than an isolated primary takes to step back, about
@@ -57,7 +58,7 @@ impl Confirmations {
 ///
 /// # Errors
 /// The database fails.
-pub async fn awaits_standby(pool: &PgPool) -> Result<bool, sqlx::Error> {
+pub async fn awaits_standby(pool: &Pool) -> Result<bool, sqlx::Error> {
     let question = "SELECT coalesce(current_setting('synchronous_standby_names', true), '') <> ''";
     pool.acquire().await?.fetch_one(question).await?.try_get(0)
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnection, PgListener};
+use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Row as _};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -218,7 +218,7 @@ async fn one_statement(one: &mut PgConnection) -> Result<bool, sqlx::Error> {
 
 async fn notifications(route: &Route, one: &mut PgConnection) -> Result<bool, sqlx::Error> {
     let pool = crate::pool(route.clone(), 1, &CancellationToken::new());
-    let mut listener = PgListener::connect_with(&pool).await?;
+    let mut listener = pool.listener().await?;
     listener.listen(CHANNEL).await?;
     one.execute(AssertSqlSafe(format!("SELECT pg_notify('{CHANNEL}', 'heard')"))).await?;
     let heard = timeout(PATIENCE, listener.recv()).await;

@@ -7,6 +7,7 @@ pub mod confirmations;
 pub mod engine;
 pub mod limits;
 pub mod migrate;
+pub mod pool;
 pub mod pooling;
 pub mod private;
 mod standby;
@@ -16,11 +17,13 @@ use std::time::Duration;
 
 use entente_runtime::deadlines::doubtful;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgPool};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::limits::{Work, limit_transactions};
+pub use self::pool::Pool;
+use self::pool::TEST_AFTER_IDLE;
 use self::pooling::{Given, Route};
 use self::standby::refuse_standby;
 
@@ -31,10 +34,6 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time that background work waits for a connection.
 const PATIENT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// A connection idle for longer is tested before use, so that a restart of PostgreSQL fails no request; a
-/// connection in steady use is not, so that the hot path pays no extra round trip.
-const TEST_AFTER_IDLE: Duration = Duration::from_millis(500);
 
 /// Time that a connection may take to answer a ping. It has nothing else to do.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(700);
@@ -79,13 +78,13 @@ pub fn rolled_back(error: &sqlx::Error) -> Option<&'static str> {
 /// When `leaving` is cancelled, the threads that serve requests end along with the connections that they
 /// opened: from then on every connection is tested before use.
 #[must_use]
-pub fn pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> PgPool {
+pub fn pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> Pool {
     waiting(Work::Requests, route.into(), &LED, connections, ACQUIRE_TIMEOUT, leaving)
 }
 
 /// Creates the pool for background tasks.
 #[must_use]
-pub fn main_pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> PgPool {
+pub fn main_pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> Pool {
     waiting(Work::Background, route.into(), &LED, connections, ACQUIRE_TIMEOUT, leaving)
 }
 
@@ -93,14 +92,14 @@ pub fn main_pool(route: impl Into<Route>, connections: u32, leaving: &Cancellati
 ///
 /// Their single statement joins its input by hash, which measurements show to be faster over many intents.
 #[must_use]
-pub fn writers_pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> PgPool {
+pub fn writers_pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> Pool {
     waiting(Work::Writers, route.into(), &[], connections, ACQUIRE_TIMEOUT, leaving)
 }
 
 /// Creates a pool whose users wait up to `PATIENT_TIMEOUT` for a connection: no client waits for them, and
 /// their results must be recorded.
 #[must_use]
-pub fn patient_pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> PgPool {
+pub fn patient_pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> Pool {
     waiting(Work::Background, route.into(), &LED, connections, PATIENT_TIMEOUT, leaving)
 }
 
@@ -124,7 +123,7 @@ fn waiting(
     connections: u32,
     timeout: Duration,
     leaving: &CancellationToken,
-) -> PgPool {
+) -> Pool {
     let Route { options, given, confirmations } = route;
     let options = options.application_name("entente").statement_cache_capacity(STATEMENT_CACHE);
     let plans = led.iter().chain(&PLANNED).copied();
@@ -140,7 +139,8 @@ fn waiting(
     };
     let leaving = leaving.clone();
     let (connected, awaited) = (options.clone(), confirmations.clone());
-    PgPoolOptions::new()
+    let (left, missing) = (leaving.clone(), confirmations.clone());
+    let connections = PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(timeout)
         .test_before_acquire(false)
@@ -174,7 +174,8 @@ fn waiting(
             let unsure = connection.should_flush() || doubtful();
             Box::pin(async move { if unsure { lives(connection).await.map(|()| true) } else { Ok(true) } })
         })
-        .connect_lazy_with(options)
+        .connect_lazy_with(options);
+    Pool::new(connections, &left, &missing)
 }
 
 /// Pings a connection, with a time limit.

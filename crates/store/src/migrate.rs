@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use crate::Pool;
 use sqlx::migrate::{Migrate as _, MigrateError, Migrator};
 use sqlx::postgres::PgConnection;
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgPool, Row as _};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Row as _};
 use tokio::time::sleep;
 
 use super::rolled_back;
@@ -73,7 +74,7 @@ const LIMITS: &str = "SET statement_timeout = 0; SET lock_timeout = '5s';
 ///
 /// # Errors
 /// See [`SchemaError`].
-pub async fn run(pool: &PgPool) -> Result<(), SchemaError> {
+pub async fn run(pool: &Pool) -> Result<(), SchemaError> {
     bring_up(&MIGRATIONS, pool).await
 }
 
@@ -82,12 +83,12 @@ pub async fn run(pool: &PgPool) -> Result<(), SchemaError> {
 ///
 /// # Errors
 /// As [`run`].
-pub async fn bring_up(migrations: &Migrator, pool: &PgPool) -> Result<(), SchemaError> {
+pub async fn bring_up(migrations: &Migrator, pool: &Pool) -> Result<(), SchemaError> {
     let began = Instant::now();
     loop {
         // A separate connection with its own limits, closed afterwards: its locks go with it in every
         // outcome.
-        let mut connection = pool.acquire().await.map_err(MigrateError::from)?.detach();
+        let mut connection = pool.detached().await.map_err(MigrateError::from)?;
         let done = match limit(&mut connection).await {
             Ok(()) => bring_up_on(migrations, &mut connection).await,
             Err(failure) => Err(MigrateError::from(failure).into()),
@@ -186,7 +187,7 @@ fn gives_way(failure: &MigrateError) -> bool {
 ///
 /// # Errors
 /// The database cannot be reached.
-pub async fn applied(pool: &PgPool) -> Result<BTreeSet<i64>, MigrateError> {
+pub async fn applied(pool: &Pool) -> Result<BTreeSet<i64>, MigrateError> {
     applied_on(&mut *pool.acquire().await?).await
 }
 

@@ -14,8 +14,8 @@ use entente_kernel::nodes::{self, TOPIC, channel};
 use entente_kernel::wakeups::interest::Shards;
 use entente_kernel::{AppError, Outcome};
 use entente_runtime::deadlines::within;
+use entente_store::pool::PooledListener;
 use futures_util::Stream as _;
-use sqlx::postgres::PgListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -102,7 +102,7 @@ impl Bus {
     pub(super) async fn listen(&self, ctx: &Ctx) -> Outcome<Ear> {
         match self {
             Self::Postgres => {
-                let mut listener = PgListener::connect_with(&ctx.pool).await?;
+                let mut listener = ctx.pool.listener().await?;
                 listener.listen(TOPIC).await?;
                 Ok(Ear::Postgres(Box::new(listener)))
             }
@@ -204,7 +204,7 @@ fn unescaped(part: &str) -> String {
 /// A listening end of the bus.
 pub(super) enum Ear {
     /// A connection that listens to PostgreSQL.
-    Postgres(Box<PgListener>),
+    Postgres(Box<PooledListener>),
     /// Subscriptions at NATS.
     Nats {
         /// The connection.
@@ -276,7 +276,7 @@ impl Ear {
     /// Tests the connection after a silence: either the others were quiet, or it is dead.
     pub(super) async fn test(&mut self) -> Outcome<()> {
         if let Self::Postgres(listener) = self {
-            within(ANSWER, sqlx::raw_sql("SELECT 1").execute(&mut **listener)).await??;
+            within(ANSWER, sqlx::raw_sql("SELECT 1").execute(&mut ***listener)).await??;
         }
         // The client of NATS tests its connection itself.
         Ok(())

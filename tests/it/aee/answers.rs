@@ -6,6 +6,7 @@ use entente_domain::aee::envelopes;
 use entente_domain::aee::envelopes::{Envelope, EnvelopeType};
 use entente_kernel::Caller;
 use entente_kernel::identity::authentication;
+use tokio_util::sync::CancellationToken;
 
 use crate::aee::envelopes::{mail, task_envelope, two, with};
 use crate::aee::rules::envelope;
@@ -115,7 +116,8 @@ async fn health_is_what_is_found() {
         .unwrap();
     let old = health(&ctx.aee).await;
     assert_eq!((&old["status"], &old["checks"]["migrations"]), (&json!("unhealthy"), &json!(false)));
-    let away = sqlx::PgPool::connect_lazy("postgres://nobody@127.0.0.1:1/none").unwrap();
+    let away = entente_store::options("postgres://nobody@127.0.0.1:1/none").unwrap();
+    let away = entente_store::pool(away, 1, &CancellationToken::new());
     let gone = health(&ctx.with_pool(away).aee).await;
     assert_eq!((&gone["status"], &gone["checks"]["database"]), (&json!("unhealthy"), &json!(false)));
     world.end().await;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use entente_domain::ids::JobId;
 use entente_http::frames::show;
+use entente_kernel::Pool;
 use entente_kernel::feed::ResumeToken;
 use entente_kernel::log::FormerPosition;
 use entente_store::migrate;
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
 use crate::aee::envelopes::{task_envelope, with};
@@ -17,7 +18,7 @@ use crate::harness::{Client, Event, Receiver, Setup, Sse, Value, World, json, se
 
 /// Takes back what the migrations from `log_order` on have made: the schema of the release before, with the rows of this
 /// one, whose columns for transaction ids are filled by their defaults.
-async fn take_back(pool: &PgPool) {
+async fn take_back(pool: &Pool) {
     let text = "
         DROP TRIGGER mark_logs ON intent_clock; DROP TRIGGER mark_new_logs ON intent_clock;
         DROP TRIGGER mark_jobs ON job_events; DROP TRIGGER mark_sent ON aee_envelopes; DROP TRIGGER mark_approved ON aee_envelopes;
@@ -42,7 +43,7 @@ async fn take_back(pool: &PgPool) {
 type Entry = (i64, i64, Uuid);
 
 /// Returns the places of all messages, in the order and in the form of the release before.
-async fn places(pool: &PgPool) -> Vec<Entry> {
+async fn places(pool: &Pool) -> Vec<Entry> {
     let text = "SELECT xid, seq, intent_id FROM messages ORDER BY xid, intent_id, seq";
     sqlx::query_as(text).fetch_all(pool).await.unwrap()
 }
@@ -59,7 +60,7 @@ fn opening(start: Entry, shown: Entry) -> String {
     show(ResumeToken::FormerOpening { start: former(start), shown: former(shown) })
 }
 
-async fn numbers_in_order(pool: &PgPool) -> Vec<u64> {
+async fn numbers_in_order(pool: &Pool) -> Vec<u64> {
     let text = "SELECT (payload::json ->> 'n')::bigint FROM messages ORDER BY xid, intent_id, seq";
     let numbers: Vec<i64> = sqlx::query_scalar(text).fetch_all(pool).await.unwrap();
     numbers.into_iter().map(|n| u64::try_from(n).unwrap()).collect()
@@ -148,7 +149,7 @@ async fn places_of_the_release_before_mean_the_same() {
     world.server.stop().await;
 }
 
-fn pool_of(world: &World) -> PgPool {
+fn pool_of(world: &World) -> Pool {
     world.ctx().pool.clone()
 }
 

@@ -8,7 +8,8 @@ use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, WorkerId};
 use entente_kernel::Outcome;
-use sqlx::{PgConnection, PgPool};
+use entente_kernel::Pool;
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::budgets;
@@ -145,7 +146,7 @@ pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()
 }
 
 /// Whether any failed job awaits its follow-up ([`failed`]).
-pub(super) async fn any_failed(pool: &PgPool, now: Timestamp) -> Outcome<bool> {
+pub(super) async fn any_failed(pool: &Pool, now: Timestamp) -> Outcome<bool> {
     let any = sqlx::query_scalar!(
         r#"-- job_clock::any_failed
          SELECT EXISTS (SELECT 1 FROM job_clock WHERE due_at <= $1 AND ended_at IS NOT NULL) AS "any!""#,
@@ -362,7 +363,7 @@ pub(super) async fn drop_preparing(conn: &mut PgConnection, ids: &[JobId]) -> Ou
 }
 
 /// Removes up to `limit` idempotency keys of jobs accepted before a time.
-pub(super) async fn forget_keys(pool: &PgPool, before: Timestamp, limit: i64) -> Outcome<u64> {
+pub(super) async fn forget_keys(pool: &Pool, before: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- jobs::forget_keys
          UPDATE jobs SET idempotency_key = NULL WHERE id IN (

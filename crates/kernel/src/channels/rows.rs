@@ -1,9 +1,10 @@
 //! The rows of channels.
 
+use crate::Pool;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::openintent::channels::{Channel, ChannelStatus, CloseReason, MemberPolicy, Options};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 use crate::{AppError, Outcome, unknown};
 
@@ -329,7 +330,7 @@ pub(crate) async fn close_scoped(
 ///
 /// # Errors
 /// A database error.
-pub async fn idle(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<(IntentId, ChannelId)>> {
+pub async fn idle(pool: &Pool, now: Timestamp, limit: i64) -> Outcome<Vec<(IntentId, ChannelId)>> {
     let rows = sqlx::query!(
         "-- channels::idle
          SELECT intent_id, id FROM channels WHERE status = 'open' AND ttl_check_at <= $1 ORDER BY ttl_check_at LIMIT $2",
@@ -360,7 +361,7 @@ pub async fn look_again(conn: &mut PgConnection, id: ChannelId, at: Option<Times
 ///
 /// # Errors
 /// A database error.
-pub async fn over_limit(pool: &PgPool, limit: i64) -> Outcome<Vec<uuid::Uuid>> {
+pub async fn over_limit(pool: &Pool, limit: i64) -> Outcome<Vec<uuid::Uuid>> {
     let ids = sqlx::query_scalar!(
         "-- channels::over_limit\n SELECT id FROM channels WHERE over_limit LIMIT $1",
         limit
@@ -402,7 +403,7 @@ pub async fn within_limit(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<()
 ///
 /// # Errors
 /// A database error.
-pub async fn to_purge(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<uuid::Uuid>> {
+pub async fn to_purge(pool: &Pool, now: Timestamp, limit: i64) -> Outcome<Vec<uuid::Uuid>> {
     let ids = sqlx::query_scalar!(
         "-- channels::to_purge
          SELECT id FROM channels WHERE purge_at <= $1 ORDER BY purge_at LIMIT $2",

@@ -272,7 +272,7 @@ pub async fn save_beats(ctx: &Ctx, ids: &[&str], beats: &[&Beat]) -> Outcome<u64
 ///
 /// # Errors
 /// A database error; a stored value is invalid.
-pub async fn suspects(pool: &sqlx::PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<Agent>> {
+pub async fn suspects(pool: &crate::Pool, now: Timestamp, limit: i64) -> Outcome<Vec<Agent>> {
     let rows = select!(
         "agents::suspects",
         "WHERE status IN ('registering', 'active', 'unhealthy', 'draining')
@@ -293,7 +293,7 @@ pub async fn suspects(pool: &sqlx::PgPool, now: Timestamp, limit: i64) -> Outcom
 ///
 /// # Errors
 /// A database error.
-pub async fn drained(pool: &sqlx::PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<String>> {
+pub async fn drained(pool: &crate::Pool, now: Timestamp, limit: i64) -> Outcome<Vec<String>> {
     let ids = sqlx::query_scalar!(
         "-- agents::drained
          SELECT agent_id FROM agents

@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
+use crate::Pool;
 use entente_domain::clock::{Clock, Timestamp};
 use entente_domain::identity::signatures::{PublicKey, Signer};
 use entente_domain::ids::Chance;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 use crate::{AppError, Outcome};
 
@@ -37,7 +38,7 @@ pub struct ServerKeys {
 /// # Errors
 /// Returns database errors; fails if the stored key does not match its seed.
 pub async fn open(
-    pool: &PgPool,
+    pool: &Pool,
     clock: &Arc<dyn Clock>,
     chance: &Arc<dyn Chance>,
     configured: Option<&Signer>,

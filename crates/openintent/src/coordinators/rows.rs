@@ -4,8 +4,9 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{CoordinatorId, IntentId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::coordinators::{Coordinator, CoordinatorStatus, CoordinatorType};
+use entente_kernel::Pool;
 use entente_kernel::{AppError, Outcome, unknown};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 /// Loads whole appointments: takes the query's name and the text after its `FROM`.
 macro_rules! select {
@@ -117,7 +118,7 @@ pub(super) async fn list(
 }
 
 /// Returns the intents of up to `limit` appointments with an elapsed deadline.
-pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<IntentId>> {
+pub(super) async fn due(pool: &Pool, now: Timestamp, limit: i64) -> Outcome<Vec<IntentId>> {
     let ids = sqlx::query_scalar!(
         "-- coordinators::due
          SELECT DISTINCT intent_id FROM (

@@ -5,8 +5,9 @@ use entente_domain::ids::IntentId;
 use entente_domain::limits::RETRIES;
 use entente_domain::openintent::failures::Failure;
 use entente_domain::openintent::intents::IntentStatus;
+use entente_kernel::Pool;
 use entente_kernel::{AppError, Outcome};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 /// Cancels the pending retries of an intent that ends, within that operation; completion also resolves its
 /// failures.
@@ -136,7 +137,7 @@ pub(super) struct Due {
 }
 
 /// Returns the intents of up to `limit` due retries.
-pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<IntentId>> {
+pub(super) async fn due(pool: &Pool, now: Timestamp, limit: i64) -> Outcome<Vec<IntentId>> {
     let intents = sqlx::query_scalar!(
         r#"-- failures::due
          SELECT DISTINCT intent_id FROM (

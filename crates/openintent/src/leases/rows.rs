@@ -4,8 +4,9 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, LeaseId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::leases::{Lease, LeaseStatus};
+use entente_kernel::Pool;
 use entente_kernel::{AppError, Outcome, unknown};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 struct Row {
     id: uuid::Uuid,
@@ -85,7 +86,7 @@ pub(super) async fn list(
 }
 
 /// Intents of up to `limit` expired leases.
-pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<IntentId>> {
+pub(super) async fn due(pool: &Pool, now: Timestamp, limit: i64) -> Outcome<Vec<IntentId>> {
     let ids = sqlx::query_scalar!(
         "-- leases::due
          SELECT DISTINCT intent_id FROM (

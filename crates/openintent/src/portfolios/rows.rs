@@ -8,8 +8,9 @@ use entente_domain::openintent::intents::IntentStatus;
 use entente_domain::openintent::portfolios::{
     Aggregate, Membership, MembershipRole, Portfolio, PortfolioStatus,
 };
+use entente_kernel::Pool;
 use entente_kernel::{AppError, Outcome, unknown};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 use super::{Cut, PortfolioFilter};
 
@@ -68,7 +69,7 @@ pub(super) async fn load(conn: &mut PgConnection, id: PortfolioId) -> Outcome<Op
 
 /// Selects one creator's portfolios; one more than the page size, to detect a next page.
 pub(super) async fn of_creator(
-    pool: &PgPool,
+    pool: &Pool,
     creator: &str,
     filter: &PortfolioFilter,
 ) -> Outcome<Vec<Portfolio>> {
@@ -83,7 +84,7 @@ pub(super) async fn of_creator(
 }
 
 /// Selects all portfolios; one more than the page size.
-pub(super) async fn all(pool: &PgPool, filter: &PortfolioFilter) -> Outcome<Vec<Portfolio>> {
+pub(super) async fn all(pool: &Pool, filter: &PortfolioFilter) -> Outcome<Vec<Portfolio>> {
     let found = select!(
         "portfolios::all",
         "WHERE $1::uuid IS NULL OR p.id < $1 ORDER BY p.id DESC LIMIT $2",
@@ -96,7 +97,7 @@ pub(super) async fn all(pool: &PgPool, filter: &PortfolioFilter) -> Outcome<Vec<
 /// Selects the portfolios that contain an intent, of one creator or, for an admin, of all; one more than the page
 /// size.
 pub(super) async fn of_intent(
-    pool: &PgPool,
+    pool: &Pool,
     intent: IntentId,
     agent: &str,
     admin: bool,

@@ -3,8 +3,9 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, MomentId};
 use entente_domain::openintent::suspensions::{FallbackPolicy, Suspension, SuspensionState};
+use entente_kernel::Pool;
 use entente_kernel::{AppError, Outcome, unknown};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 /// Selects whole suspensions: the query's name, and the clauses after `FROM suspensions`.
 macro_rules! select {
@@ -119,7 +120,7 @@ pub async fn last(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<i64> 
 }
 
 /// Returns the intents of up to `limit` questions that are due.
-pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<IntentId>> {
+pub(super) async fn due(pool: &Pool, now: Timestamp, limit: i64) -> Outcome<Vec<IntentId>> {
     let ids = sqlx::query_scalar!(
         "-- suspensions::due
          SELECT intent_id FROM suspensions WHERE state = 'open' AND expires_at IS NOT NULL AND expires_at <= $1

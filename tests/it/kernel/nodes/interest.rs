@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 use entente_domain::ids::{IntentId, NodeId};
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::wakeups::interest::{Interest, Shards, shard};
-use sqlx::postgres::PgListener;
 
 use crate::harness::{Sse, TestBus, World, json, send_number, talk};
 
 /// Counts the notifications of servers for `talk`, on all channels, while `work` runs.
 async fn heard(world: &World, work: impl Future<Output = ()>) -> usize {
-    let mut listener = PgListener::connect_with(&world.ctx().pool).await.unwrap();
+    let mut listener = world.ctx().pool.listener().await.unwrap();
     let channels: Vec<String> = (0..64).map(entente_kernel::nodes::channel).collect();
     listener.listen_all(channels.iter().map(String::as_str)).await.unwrap();
     work.await;

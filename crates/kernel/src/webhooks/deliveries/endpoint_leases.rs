@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use crate::Pool;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{EndpointId, NodeId};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 use super::EndpointLease;
 use crate::Outcome;
@@ -84,7 +85,7 @@ pub(crate) async fn health(
 }
 
 pub(super) async fn claim(
-    pool: &PgPool,
+    pool: &Pool,
     node: NodeId,
     now: Timestamp,
     until: Timestamp,

@@ -1,11 +1,12 @@
 //! Rows of deliveries: queueing, loading due ones, recording results. Tables `webhook_bodies`,
 //! `webhook_deliveries`, `webhook_attempts`.
 
+use crate::Pool;
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{AttemptId, ChannelId, EndpointId, IntentId};
 use entente_domain::webhooks::DeliveryStatus;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 use super::{Attempted, Due, endpoint_leases};
 use crate::webhooks::Post;
@@ -186,7 +187,7 @@ pub(super) async fn due(
     Ok(rows)
 }
 
-pub(super) async fn drop_all(pool: &PgPool, ids: &[i64], now: Timestamp) -> Outcome<()> {
+pub(super) async fn drop_all(pool: &Pool, ids: &[i64], now: Timestamp) -> Outcome<()> {
     sqlx::query!(
         "-- deliveries::drop
          UPDATE webhook_deliveries SET status = 'dropped', finished_at = $2 WHERE id = ANY ($1) AND status = 'waiting'",

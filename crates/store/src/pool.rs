@@ -1,0 +1,334 @@
+//! The pool that the server's work takes its connections from.
+//!
+//! It is `sqlx`'s, which opens, tests and closes connections, with a shelf in front of it: `sqlx` pings each connection that
+//! comes back, a round trip to PostgreSQL for every read. A connection whose last statement is answered needs no ping. It goes
+//! back to the shelf, and the next user takes it from there.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use entente_runtime::deadlines::doubtful;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream};
+use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{
+    PgConnectOptions, PgConnection, PgListener, PgQueryResult, PgRow, PgStatement, PgTypeInfo,
+};
+use sqlx::{
+    Connection as _, Describe, Either, Execute, Executor, PgPool, Postgres, SqlSafeStr, SqlStr, Transaction,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::confirmations::Confirmations;
+
+/// A connection idle for longer is tested before use, so that a restart of PostgreSQL fails no request; a
+/// connection in steady use is not, so that the hot path pays no extra round trip.
+pub(crate) const TEST_AFTER_IDLE: Duration = Duration::from_millis(500);
+
+/// Time after which a connection in steady use goes back to `sqlx`, which closes those that are too old.
+const STEADY_USE: Duration = Duration::from_mins(1);
+
+/// A pool of connections; clones share it.
+#[derive(Debug, Clone)]
+pub struct Pool(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    connections: PgPool,
+    /// One permit for each connection that may be in use. Closed with the pool.
+    permits: Arc<Semaphore>,
+    /// Time limit of a wait for a permit.
+    patience: Duration,
+    /// Connections that can be used at once; those used last are at the back.
+    shelf: Mutex<VecDeque<Opened>>,
+    /// Ends the shelf: the threads that connections belong to end.
+    leaving: CancellationToken,
+    confirmations: Confirmations,
+}
+
+/// A connection of `sqlx`'s pool.
+#[derive(Debug)]
+struct Opened {
+    connection: PoolConnection<Postgres>,
+    /// When `sqlx` gave it out.
+    taken_at: Instant,
+    used_at: Instant,
+}
+
+/// A connection in use. Dropping it returns it to its pool.
+#[derive(Debug)]
+pub struct PooledConnection {
+    /// Present until it is dropped.
+    opened: Option<Opened>,
+    pool: Pool,
+    /// Released after the connection is back.
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A transaction on a connection of a pool. Dropping it rolls it back.
+#[derive(Debug)]
+pub struct PooledTransaction {
+    transaction: Transaction<'static, Postgres>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A listener on a connection of a pool.
+#[derive(Debug)]
+pub struct PooledListener {
+    listener: PgListener,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Pool {
+    pub(crate) fn new(
+        connections: PgPool,
+        leaving: &CancellationToken,
+        confirmations: &Confirmations,
+    ) -> Self {
+        let options = connections.options();
+        let most = usize::try_from(options.get_max_connections()).unwrap_or(Semaphore::MAX_PERMITS);
+        Self(Arc::new(Shared {
+            permits: Arc::new(Semaphore::new(most)),
+            patience: options.get_acquire_timeout(),
+            connections,
+            shelf: Mutex::default(),
+            leaving: leaving.clone(),
+            confirmations: confirmations.clone(),
+        }))
+    }
+
+    /// Takes a connection, and waits for one if all are in use.
+    ///
+    /// # Errors
+    /// None becomes free in time, the database cannot be reached, or the pool is closed.
+    pub async fn acquire(&self) -> Result<PooledConnection, sqlx::Error> {
+        let (opened, permit) = self.take().await?;
+        Ok(PooledConnection { opened: Some(opened), pool: self.clone(), _permit: permit })
+    }
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// As [`Self::acquire`].
+    pub async fn begin(&self) -> Result<PooledTransaction, sqlx::Error> {
+        self.begin_with("BEGIN").await
+    }
+
+    /// Begins a transaction with this statement.
+    ///
+    /// # Errors
+    /// As [`Self::acquire`]; the statement fails, or begins no transaction.
+    pub async fn begin_with(&self, statement: impl SqlSafeStr) -> Result<PooledTransaction, sqlx::Error> {
+        let statement = statement.into_sql_str();
+        let (opened, permit) = self.take().await?;
+        let transaction = Transaction::begin(opened.connection, Some(statement)).await?;
+        Ok(PooledTransaction { transaction, _permit: permit })
+    }
+
+    /// Takes a connection out of the pool, which may open another one instead.
+    ///
+    /// # Errors
+    /// As [`Self::acquire`].
+    pub async fn detached(&self) -> Result<PgConnection, sqlx::Error> {
+        let (opened, _permit) = self.take().await?;
+        Ok(opened.connection.detach())
+    }
+
+    /// Opens a listener, which keeps one of the pool's connections until it is dropped.
+    ///
+    /// # Errors
+    /// As [`Self::acquire`].
+    pub async fn listener(&self) -> Result<PooledListener, sqlx::Error> {
+        let (opened, permit) = self.take().await?;
+        // Back to `sqlx`, so that one is free there for the listener, which connects again by itself.
+        drop(opened);
+        let listener = PgListener::connect_with(&self.0.connections).await?;
+        Ok(PooledListener { listener, _permit: permit })
+    }
+
+    async fn take(&self) -> Result<(Opened, OwnedSemaphorePermit), sqlx::Error> {
+        let permit = timeout(self.0.patience, Arc::clone(&self.0.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_late| sqlx::Error::PoolTimedOut)?;
+        let permit = permit.map_err(|_closed| sqlx::Error::PoolClosed)?;
+        if let Some(opened) = self.shelved() {
+            return Ok((opened, permit));
+        }
+        let (connection, now) = (self.0.connections.acquire().await?, Instant::now());
+        Ok((Opened { connection, taken_at: now, used_at: now }, permit))
+    }
+
+    /// Closes the pool, and waits until all of its connections are back and closed.
+    pub async fn close(&self) {
+        self.0.permits.close();
+        let shelf = std::mem::take(&mut *self.0.shelf());
+        drop(shelf);
+        self.0.connections.close().await;
+    }
+
+    /// Returns the connection options.
+    #[must_use]
+    pub fn connect_options(&self) -> Arc<PgConnectOptions> {
+        self.0.connections.connect_options()
+    }
+
+    /// Takes the connection that was used last, if it needs no test. The others stay, except those that have been idle.
+    fn shelved(&self) -> Option<Opened> {
+        let mut shelf = self.0.shelf();
+        if !self.0.is_sure() {
+            let all = std::mem::take(&mut *shelf);
+            drop(shelf);
+            drop(all);
+            return None;
+        }
+        let idle = shelf.iter().take_while(|opened| opened.used_at.elapsed() > TEST_AFTER_IDLE).count();
+        let idle: Vec<Opened> = shelf.drain(..idle).collect();
+        let last = shelf.pop_back();
+        // `sqlx` pings them in the background, outside of the lock.
+        drop(shelf);
+        drop(idle);
+        last
+    }
+}
+
+impl Shared {
+    fn shelf(&self) -> MutexGuard<'_, VecDeque<Opened>> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether connections may be used without a test.
+    fn is_sure(&self) -> bool {
+        !self.leaving.is_cancelled() && !self.confirmations.are_missing() && !doubtful()
+    }
+}
+
+impl Drop for PooledConnection {
+    fn drop(&mut self) {
+        let Some(mut opened) = self.opened.take() else { return };
+        let shared = &self.pool.0;
+        // An abandoned statement sets the mark of doubt; an unsent rollback waits in the buffer.
+        let is_clean = shared.is_sure() && !opened.connection.should_flush();
+        if is_clean && opened.taken_at.elapsed() < STEADY_USE {
+            opened.used_at = Instant::now();
+            let mut shelf = shared.shelf();
+            // Under the lock: a pool that closes meanwhile empties the shelf after it has closed the permits.
+            if !shared.permits.is_closed() {
+                shelf.push_back(opened);
+            }
+        }
+    }
+}
+
+impl Deref for PooledConnection {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.opened.as_ref().expect("a connection is present until it is dropped").connection
+    }
+}
+
+impl DerefMut for PooledConnection {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.opened.as_mut().expect("a connection is present until it is dropped").connection
+    }
+}
+
+impl PooledTransaction {
+    /// Commits.
+    ///
+    /// # Errors
+    /// The commit fails, or its outcome is unknown.
+    pub async fn commit(self) -> Result<(), sqlx::Error> {
+        self.transaction.commit().await
+    }
+
+    /// Rolls back.
+    ///
+    /// # Errors
+    /// The database cannot be reached; then it rolls back by itself.
+    pub async fn rollback(self) -> Result<(), sqlx::Error> {
+        self.transaction.rollback().await
+    }
+}
+
+impl Deref for PooledTransaction {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.transaction
+    }
+}
+
+impl DerefMut for PooledTransaction {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.transaction
+    }
+}
+
+impl Deref for PooledListener {
+    type Target = PgListener;
+
+    fn deref(&self) -> &PgListener {
+        &self.listener
+    }
+}
+
+impl DerefMut for PooledListener {
+    fn deref_mut(&mut self) -> &mut PgListener {
+        &mut self.listener
+    }
+}
+
+/// A statement outside of a transaction, on any connection. Its rows are read before it returns the first one.
+impl<'p> Executor<'p> for &'_ Pool {
+    type Database = Postgres;
+
+    fn fetch_many<'e, 'q: 'e, E>(
+        self,
+        query: E,
+    ) -> BoxStream<'e, Result<Either<PgQueryResult, PgRow>, sqlx::Error>>
+    where
+        'p: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        let pool = self.clone();
+        let steps = async move {
+            let steps: Vec<_> = pool.acquire().await?.fetch_many(query).try_collect().await?;
+            Ok::<_, sqlx::Error>(stream::iter(steps.into_iter().map(Ok)))
+        };
+        stream::once(steps).try_flatten().boxed()
+    }
+
+    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, Result<Option<PgRow>, sqlx::Error>>
+    where
+        'p: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        let pool = self.clone();
+        async move { pool.acquire().await?.fetch_optional(query).await }.boxed()
+    }
+
+    fn prepare_with<'e>(
+        self,
+        sql: SqlStr,
+        parameters: &'e [PgTypeInfo],
+    ) -> BoxFuture<'e, Result<PgStatement, sqlx::Error>>
+    where
+        'p: 'e,
+    {
+        let pool = self.clone();
+        async move { pool.acquire().await?.prepare_with(sql, parameters).await }.boxed()
+    }
+
+    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, Result<Describe<Postgres>, sqlx::Error>>
+    where
+        'p: 'e,
+    {
+        let pool = self.clone();
+        async move { pool.acquire().await?.describe(sql).await }.boxed()
+    }
+}

@@ -1,0 +1,124 @@
+//! The pool: what is ready to be used again at once, and what is tested before.
+
+use std::time::{Duration, Instant};
+
+use entente_store::Pool;
+use futures_util::FutureExt as _;
+use sqlx::Executor as _;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::harness::Cluster;
+
+async fn pool(connections: u32) -> Pool {
+    let database = Cluster::get().fresh_database().await;
+    entente_store::pool(Cluster::get().options(&database), connections, &CancellationToken::new())
+}
+
+async fn pid(pool: &Pool) -> i32 {
+    sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(pool).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_whose_statement_is_answered_is_free_at_once() {
+    let pool = pool(1).await;
+    let first = pid(&pool).await;
+    for _ in 0..3 {
+        // No ping in between: whoever asks gets it without waiting for anything.
+        let taken = pool.acquire().now_or_never().expect("it is on the shelf").unwrap();
+        drop(taken);
+    }
+    assert_eq!(pid(&pool).await, first);
+    let rows: Vec<i32> = sqlx::query_scalar("SELECT generate_series(1, 3)").fetch_all(&pool).await.unwrap();
+    assert_eq!(rows, [1, 2, 3]);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_dropped_is_rolled_back_before_anybody_else_has_its_connection() {
+    let pool = pool(1).await;
+    pool.execute("CREATE TABLE notes (text text)").await.unwrap();
+    let mut tx = pool.begin().await.unwrap();
+    tx.execute("INSERT INTO notes VALUES ('dropped')").await.unwrap();
+    drop(tx);
+    let mut tx = pool.begin().await.unwrap();
+    tx.execute("INSERT INTO notes VALUES ('kept')").await.unwrap();
+    tx.commit().await.unwrap();
+    let notes: Vec<String> = sqlx::query_scalar("SELECT text FROM notes").fetch_all(&pool).await.unwrap();
+    assert_eq!(notes, ["kept"]);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn what_follows_an_abandoned_statement_gets_its_own_answer() {
+    let pool = pool(1).await;
+    let mut taken = pool.acquire().await.unwrap();
+    let abandoned = timeout(Duration::from_millis(50), taken.execute("SELECT pg_sleep(0.4)")).await;
+    assert!(abandoned.is_err());
+    drop(taken);
+    let answer: i32 = sqlx::query_scalar("SELECT 7").fetch_one(&pool).await.unwrap();
+    assert_eq!(answer, 7);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_connection_is_waited_for_and_refused_in_time() {
+    let pool = pool(1).await;
+    let taken = pool.acquire().await.unwrap();
+    let began = Instant::now();
+    assert!(matches!(pool.acquire().await, Err(sqlx::Error::PoolTimedOut)));
+    assert!((Duration::from_secs(1)..Duration::from_secs(10)).contains(&began.elapsed()));
+    let (next, ()) = tokio::join!(pool.acquire(), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        drop(taken);
+    });
+    drop(next.unwrap());
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_listener_has_its_connection_until_it_is_dropped() {
+    let pool = pool(2).await;
+    // Both connections are on the shelf.
+    let (one, two) = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
+    drop((one, two));
+    for _ in 0..3 {
+        let mut listener = pool.listener().await.unwrap();
+        listener.listen("pooled_listener").await.unwrap();
+        pool.execute("NOTIFY pooled_listener, 'heard'").await.unwrap();
+        assert_eq!(listener.recv().await.unwrap().payload(), "heard");
+        let held = pool.acquire().await.unwrap();
+        assert!(pool.acquire().now_or_never().is_none(), "the listener has the other one");
+        drop(held);
+    }
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_ended_on_the_shelf_is_replaced() {
+    let pool = pool(1).await;
+    let first = pid(&pool).await;
+    let other = self::pool(1).await;
+    // While it rests, longer than a connection is trusted.
+    other.execute(sqlx::AssertSqlSafe(format!("SELECT pg_terminate_backend({first})"))).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_ne!(pid(&pool).await, first);
+    pool.close().await;
+    other.close().await;
+}
+
+#[tokio::test]
+async fn a_closed_pool_waits_for_what_is_in_use_and_gives_nothing_more() {
+    let pool = pool(2).await;
+    let (one, two) = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
+    drop(two);
+    let closing = tokio::spawn({
+        let pool = pool.clone();
+        async move { pool.close().await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(matches!(pool.acquire().await, Err(sqlx::Error::PoolClosed)));
+    assert!(!closing.is_finished(), "one is in use");
+    drop(one);
+    timeout(Duration::from_secs(5), closing).await.unwrap().unwrap();
+}
