@@ -2,6 +2,7 @@
 
 pub mod chains;
 pub mod checkpoints;
+pub mod deleted;
 pub mod event_types;
 pub mod events;
 pub mod kinds;

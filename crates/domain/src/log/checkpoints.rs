@@ -12,6 +12,7 @@ use crate::identity::signatures::{PublicKey, Signature, Signer, statement};
 use crate::ids::{CheckpointId, EventId, IntentId};
 use crate::limits::{ANCHOR_BYTES, URL_BYTES};
 use crate::log::chains::Break;
+use crate::log::deleted::DeletedEvents;
 use crate::log::events::Sealed;
 use crate::log::merkle::Tree;
 use crate::refusal::{Code, Refusal};
@@ -231,6 +232,14 @@ pub fn leaves(events: &[Sealed]) -> Vec<Digest> {
     events.iter().map_while(|event| canonical::read(event.event_hash.as_deref()?)).collect()
 }
 
+/// Returns the leaves of a log whose oldest events were deleted.
+#[must_use]
+pub fn all_leaves(deleted: &DeletedEvents, events: &[Sealed]) -> Vec<Digest> {
+    let mut all = deleted.0.clone();
+    all.extend(leaves(events));
+    all
+}
+
 /// Returns the checkpoints that a log contradicts, the earliest first, with the reasons.
 #[must_use]
 pub fn verify(
@@ -239,18 +248,44 @@ pub fn verify(
     checkpoints: &[Checkpoint],
     trusted: &[PublicKey],
 ) -> Vec<Break> {
-    let tree = Tree::new(leaves(events));
+    verify_rest(log, &DeletedEvents::default(), events, checkpoints, trusted)
+}
+
+/// As [`verify`], for a log whose oldest events retention has deleted: a checkpoint that holds must cover all of them,
+/// because nothing else vouches for their hashes.
+#[must_use]
+pub fn verify_rest(
+    log: IntentId,
+    deleted: &DeletedEvents,
+    events: &[Sealed],
+    checkpoints: &[Checkpoint],
+    trusted: &[PublicKey],
+) -> Vec<Break> {
+    let tree = Tree::new(all_leaves(deleted, events));
     let mut faults = Vec::new();
+    let mut covered = 0;
     let mut ordered: Vec<&Checkpoint> = checkpoints.iter().collect();
     ordered.sort_by_key(|checkpoint| (checkpoint.last_sequence, checkpoint.checkpoint_id));
     for checkpoint in ordered {
-        let Some(reason) = checkpoint.fault(log, &tree, trusted) else { continue };
+        let Some(reason) = checkpoint.fault(log, &tree, trusted) else {
+            covered = covered.max(checkpoint.count().unwrap_or(0));
+            continue;
+        };
         let last = events.iter().find(|event| event.sequence == checkpoint.last_sequence);
         faults.push(Break {
             sequence: checkpoint.last_sequence,
             event_id: last.map_or(EventId::from(uuid::Uuid::nil()), |event| event.id),
             checkpoint_id: Some(checkpoint.checkpoint_id.to_string()),
             reason: format!("checkpoint {}: {reason}", checkpoint.checkpoint_id),
+        });
+    }
+    if covered < deleted.len() {
+        faults.push(Break {
+            sequence: i64::try_from(deleted.len()).unwrap_or(i64::MAX),
+            event_id: EventId::from(uuid::Uuid::nil()),
+            checkpoint_id: None,
+            reason: "no checkpoint that holds covers the deleted events up to this one: nothing vouches for their hashes"
+                .to_owned(),
         });
     }
     faults

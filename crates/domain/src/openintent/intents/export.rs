@@ -9,9 +9,10 @@ use crate::canonical::{self, Unambiguous};
 use crate::clock::{Timestamp, parse, rfc3339};
 use crate::identity::identities::Identity;
 use crate::identity::signatures::{PublicKey, Signer};
-use crate::log::chains::{Break, verify, verify_end};
+use crate::log::chains::{Break, verify_end};
 use crate::log::checkpoints;
 use crate::log::checkpoints::Checkpoint;
+use crate::log::deleted::DeletedEvents;
 use crate::log::events::{Event, Sealed, Tail};
 use crate::log::proofs;
 use crate::log::seals::Seal;
@@ -20,6 +21,10 @@ use crate::openintent::intents::{Intent, replay};
 /// The name and version of the file format.
 pub const FORMAT: &str = "entente-export/2";
 
+/// The format of a log whose oldest events retention has deleted: with their hashes and the intent that they made.
+/// Verifiers of an earlier release refuse it.
+pub const FORMAT_3: &str = "entente-export/3";
+
 /// The previous format, which is still read: without checkpoints, identities and a seal.
 pub const FORMAT_1: &str = "entente-export/1";
 
@@ -27,7 +32,7 @@ pub const FORMAT_1: &str = "entente-export/1";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Export {
-    /// [`FORMAT`].
+    /// [`FORMAT`], or [`FORMAT_3`] if events were deleted.
     pub format: String,
     /// When it was taken, RFC 3339.
     pub exported_at: String,
@@ -37,6 +42,9 @@ pub struct Export {
     pub event_count: i64,
     /// The hash of the last event; with the count it reveals whether the end of the log is missing.
     pub head: Option<String>,
+    /// What stays of the oldest events, which retention has deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    pub deleted: Option<DeletedPart>,
     /// Its log, oldest first.
     pub events: Vec<Sealed>,
     /// The checkpoints that were taken of the log.
@@ -50,6 +58,16 @@ pub struct Export {
     pub seal: Option<Seal>,
 }
 
+/// What stays of the deleted events of an intent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeletedPart {
+    /// Their hashes, oldest first: the first leaves of the log's Merkle tree.
+    pub event_hashes: Vec<String>,
+    /// The intent as they made it. The chain does not cover it; the seal does.
+    pub intent: Intent,
+}
+
 /// Reads a member that is absent in the older format.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(member: D) -> Result<Option<T>, D::Error> {
     T::deserialize(member).map(Some)
@@ -60,8 +78,10 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(member: D) -> Result<Op
 pub struct Report {
     /// The intent.
     pub intent_id: String,
-    /// Number of events in the log.
+    /// Number of events in the file.
     pub event_count: usize,
+    /// Number of older events that retention has deleted: their hashes are in the file, and checkpoints cover them.
+    pub deleted_count: usize,
     /// The hash of the last event: two exports that agree on it agree on everything before it.
     pub head: Option<String>,
     /// Number of checkpoints compared.
@@ -97,6 +117,7 @@ impl Export {
             intent,
             event_count,
             head,
+            deleted: None,
             events,
             checkpoints: Some(Vec::new()),
             identities: Some(Vec::new()),
@@ -108,6 +129,14 @@ impl Export {
     #[must_use]
     pub fn ending_at(self, tail: &Tail) -> Self {
         Self { event_count: tail.sequence, head: tail.head.as_ref().map(canonical::show), ..self }
+    }
+
+    /// Adds the hashes of the deleted events, and the intent that they made.
+    #[must_use]
+    pub fn after(self, deleted: &DeletedEvents, intent: Option<Intent>) -> Self {
+        let Some(intent) = intent.filter(|_| !deleted.is_empty()) else { return self };
+        let event_hashes = deleted.0.iter().map(canonical::show).collect();
+        Self { format: FORMAT_3.to_owned(), deleted: Some(DeletedPart { event_hashes, intent }), ..self }
     }
 
     /// Adds the checkpoints of the log, and the identities of the actors whose proofs were verified.
@@ -163,6 +192,7 @@ impl Export {
         first_fault(members, "events", event)?;
         first_fault(members, "checkpoints", checkpoint)?;
         readable::<Intent>(members, "intent")?;
+        readable::<DeletedPart>(members, "deleted")?;
         readable::<Vec<Identity>>(members, "identities")?;
         readable::<Seal>(members, "seal")?;
         serde_json::from_value(Value::Object(members.clone())).map_err(|e| e.to_string())
@@ -170,15 +200,21 @@ impl Export {
 
     fn verdict(&self, members: &Map<String, Value>, trusted: &[PublicKey]) -> Report {
         let mut contradictions: Vec<String> = self.form_fault().into_iter().collect();
-        match self.events.iter().try_fold(None, |intent, sealed| replay(intent, &opened(sealed)?)) {
+        let begun = self.deleted.as_ref().map(|deleted| deleted.intent.clone());
+        match self.events.iter().try_fold(begun, |intent, sealed| replay(intent, &opened(sealed)?)) {
             Ok(Some(made)) => contradictions.extend(differences(&self.intent, &made)),
             Ok(None) => contradictions.push("the log does not begin with the intent's creation".to_owned()),
             Err(fault) => contradictions.push(fault),
         }
-        let mut breaks = verify(&self.events, 1, None);
+        let hashes = self.deleted.as_ref().map_or(&[][..], |deleted| &deleted.event_hashes);
+        let deleted = DeletedEvents::read(hashes).unwrap_or_else(|| {
+            contradictions.push("a hash of `deleted.event_hashes` is none".to_owned());
+            DeletedEvents::default()
+        });
+        let mut breaks = deleted.verify_rest(&self.events);
         breaks.extend(verify_end(&self.events, self.event_count, self.head.as_deref()));
         let checkpoints = self.checkpoints.as_deref().unwrap_or_default();
-        breaks.extend(checkpoints::verify(self.intent.id, &self.events, checkpoints, trusted));
+        breaks.extend(checkpoints::verify_rest(self.intent.id, &deleted, &self.events, checkpoints, trusted));
         breaks.extend(proofs::verify(&self.events, self.identities.as_deref().unwrap_or_default()));
         let unsigned = match &self.seal {
             Some(seal) => seal.faults(members, trusted),
@@ -188,6 +224,7 @@ impl Export {
         Report {
             intent_id: self.intent.id.to_string(),
             event_count: self.events.len(),
+            deleted_count: deleted.len(),
             head: self.events.last().and_then(|event| event.event_hash.clone()),
             checkpoint_count: checkpoints.len(),
             signed_by: self.seal.as_ref().map(|seal| seal.signed_by.clone()),
@@ -200,15 +237,18 @@ impl Export {
     /// Returns the fault of the format: each version has its members, and no others.
     fn form_fault(&self) -> Option<String> {
         let parts = [self.checkpoints.is_some(), self.identities.is_some(), self.seal.is_some()];
+        let deleted = self.deleted.as_ref().map(|deleted| deleted.event_hashes.is_empty());
         match self.format.as_str() {
-            FORMAT if parts == [true; 3] => None,
-            FORMAT_1 if parts == [false; 3] => None,
-            FORMAT | FORMAT_1 => Some(format!(
+            FORMAT_3 if parts == [true; 3] && deleted == Some(false) => None,
+            FORMAT if parts == [true; 3] && deleted.is_none() => None,
+            FORMAT_1 if parts == [false; 3] && deleted.is_none() => None,
+            FORMAT_3 | FORMAT | FORMAT_1 => Some(format!(
                 "a file of the format `{}` has other members: one was taken away or added",
                 self.format
             )),
             other => {
-                Some(format!("the format is `{other}`, this verifier reads `{FORMAT}` and `{FORMAT_1}`"))
+                let known = format!("`{FORMAT_3}`, `{FORMAT}` and `{FORMAT_1}`");
+                Some(format!("the format is `{other}`, this verifier reads {known}"))
             }
         }
     }

@@ -7,11 +7,12 @@ use entente_domain::identity::signatures::{Signer, statement};
 use entente_domain::ids::{CheckpointId, EventId};
 use entente_domain::log::checkpoints;
 use entente_domain::log::checkpoints::{Anchor, Checkpoint};
+use entente_domain::log::deleted::DeletedEvents;
 use entente_domain::log::events::{Draft, Event, Kind, Tail, seal};
 use entente_domain::log::merkle::Tree;
 use entente_domain::log::proofs::{PROOF_TYPE, of_event};
-use entente_domain::openintent::intents::export::{Export, FORMAT, FORMAT_1};
-use entente_domain::openintent::intents::{Intent, created_payload};
+use entente_domain::openintent::intents::export::{Export, FORMAT, FORMAT_1, FORMAT_3};
+use entente_domain::openintent::intents::{Intent, created_payload, replay};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -43,7 +44,7 @@ fn clean(file: Value) -> Option<bool> {
 
 #[test]
 fn a_file_of_another_form_is_not_vouched_for() {
-    let export = Export { format: "entente-export/3".to_owned(), ..taken(Map::new(), &[]) };
+    let export = Export { format: "entente-export/4".to_owned(), ..taken(Map::new(), &[]) };
     assert_eq!(export.verify().contradictions.len(), 1);
     assert_eq!(FORMAT, "entente-export/2");
 }
@@ -56,7 +57,60 @@ fn a_file_without_a_log_vouches_for_nothing() {
     assert_eq!((report.event_count, report.head), (0, None));
 }
 
+/// Exports a log without its first `count` events, which a checkpoint of the server covers.
+fn rest(state: Map<String, Value>, steps: &[Step], count: impl FnOnce(usize) -> usize) -> Export {
+    let (intent, events) = live(state, steps);
+    let count = count(events.len());
+    let deleted = DeletedEvents(events[..count].iter().map(|event| event.event_hash).collect());
+    let tree = Tree::new(events.iter().map(|event| event.event_hash).collect());
+    let id = CheckpointId::from(Uuid::from_u128(1));
+    let checkpoint = Checkpoint::take(intent.id, &tree, id, at(900), &signer()).unwrap();
+    let begun = events[..count].iter().try_fold(None, replay).unwrap();
+    let export = Export::new(intent, &events[count..], at(1_000)).after(&deleted, begun);
+    export.vouched_for(vec![checkpoint], Vec::new()).sealed(&signer())
+}
+
 proptest! {
+    #[test]
+    fn an_export_that_begins_late_is_clean(state in any::object(), steps in steps(), place: Index) {
+        let mut count = 0;
+        let export = rest(state, &steps, |length| {
+            count = place.index(length);
+            count
+        });
+        let bytes = serde_json::to_vec(&export).unwrap();
+        let report = Export::verify_file(&bytes, &[signer().public_key()]).unwrap();
+        prop_assert!(report.is_clean(), "{:?}", report);
+        prop_assert_eq!((report.deleted_count, report.event_count), (count, export.events.len()));
+        prop_assert_eq!(export.format == FORMAT_3, count > 0);
+    }
+
+    /// Even if whoever forged it signs the whole file anew with the server's key.
+    #[test]
+    fn a_forged_export_that_begins_late_is_found(state in any::object(), steps in steps(), which: Index) {
+        let export = rest(state, &steps, |length| length - 1);
+        prop_assume!(export.deleted.is_some());
+        let clean = |export: Export| export.sealed(&signer()).verify().is_clean();
+        prop_assert!(clean(export.clone()));
+        let mut forged = export.clone();
+        let hashes = &mut forged.deleted.as_mut().unwrap().event_hashes;
+        let at = which.index(hashes.len());
+        hashes[at] = entente_domain::canonical::show(&[9; 32]);
+        prop_assert!(!clean(forged));
+        let mut forged = export.clone();
+        forged.deleted.as_mut().unwrap().intent.title.push('x');
+        prop_assert!(!clean(forged));
+        let mut forged = export.clone();
+        forged.events[0].actor.push('x');
+        prop_assert!(!clean(forged));
+        let bare = Export { checkpoints: Some(Vec::new()), ..export.clone() };
+        let whole = Export { deleted: None, ..export.clone() };
+        let other = Export { format: FORMAT.to_owned(), ..export };
+        for forged in [bare, whole, other] {
+            prop_assert!(!clean(forged));
+        }
+    }
+
     #[test]
     fn an_honest_export_is_clean_also_after_its_file(state in any::object(), steps in steps()) {
         let export = taken(state, &steps);
