@@ -386,6 +386,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         default_access: config.http.default_access,
         audit_event_type: config.audit_event_type.clone(),
         message_retention: config.message_retention,
+        event_retention: config.event_retention,
         idempotency_window: config.idempotency_window,
         checkpoint_every: config.checkpoint_every,
         seeded_keys,

@@ -8,8 +8,9 @@ use std::time::Duration;
 use entente_aee::{envelope_logs, retention, timeouts};
 use entente_arcp::{jobs, sessions, workers};
 use entente_bridges::{Ctx, due};
-use entente_kernel::audit::checkpoints;
+use entente_kernel::audit::{checkpoints, retention as event_retention};
 use entente_kernel::identity::{keys, people};
+use entente_kernel::log::order;
 use entente_kernel::messages::pending;
 use entente_kernel::webhooks::deliveries;
 use entente_kernel::{AppError, Outcome, access, cursors, idempotency};
@@ -58,6 +59,10 @@ pub enum Sweep {
     Leases,
     /// Creates checkpoints of logs that have grown enough.
     Checkpoints,
+    /// Deletes events past their retention.
+    OldEvents,
+    /// Deletes numbers of the order over all logs whose entries are all deleted.
+    OldNumbers,
     /// Writes collected heartbeats.
     Heartbeats,
     /// Detects agents that have fallen silent.
@@ -134,6 +139,8 @@ impl Sweep {
         Self::EndedJobs,
         Self::Workers,
         Self::Checkpoints,
+        Self::OldEvents,
+        Self::OldNumbers,
         Self::Webhooks,
         Self::Credentials,
         Self::Sessions,
@@ -172,6 +179,8 @@ impl Sweep {
             Self::Access => "access",
             Self::Leases => "leases",
             Self::Checkpoints => "checkpoints",
+            Self::OldEvents => "old_events",
+            Self::OldNumbers => "old_numbers",
             Self::Heartbeats => "heartbeats",
             Self::Silence => "silence",
             Self::Drains => "drains",
@@ -234,6 +243,8 @@ impl Sweep {
             | Self::EndedJobs
             | Self::Workers
             | Self::Checkpoints
+            | Self::OldEvents
+            | Self::OldNumbers
             | Self::EnvelopeLogs
             | Self::Envelopes
             | Self::Links
@@ -271,6 +282,8 @@ impl Sweep {
             | Self::EndedJobs
             | Self::Workers
             | Self::Checkpoints
+            | Self::OldEvents
+            | Self::OldNumbers
             | Self::Heartbeats
             | Self::KeyUses
             | Self::Idempotency
@@ -294,6 +307,8 @@ impl Sweep {
             Self::Triggers => TRIGGER_BATCH,
             Self::JobKeys
             | Self::EndedJobs
+            | Self::OldEvents
+            | Self::OldNumbers
             | Self::Workers
             | Self::Idempotency
             | Self::Cursors
@@ -325,6 +340,8 @@ impl Sweep {
             Self::Access => access::expire_entries(ctx, limit).await,
             Self::Leases => leases::expire_due(&ctx.openintent, limit).await,
             Self::Checkpoints => checkpoints::take_due(ctx, limit).await,
+            Self::OldEvents => event_retention::forget(ctx, limit).await,
+            Self::OldNumbers => order::forget(ctx, limit).await,
             Self::Heartbeats => heartbeats::flush_beats(&ctx.openintent).await,
             Self::Silence => heartbeats::note_silence(&ctx.openintent, limit).await,
             Self::Drains => departures::finish_drains(&ctx.openintent, limit).await,
@@ -403,14 +420,17 @@ pub async fn run_all(ctx: &Ctx, alone: bool) -> Outcome<u64> {
 }
 
 /// The sweeps that delete what is past its retention.
-const RETENTION: [Sweep; 7] = [
+const RETENTION: [Sweep; 9] = [
     Sweep::Purges,
     Sweep::EndedJobs,
+    Sweep::OldEvents,
     Sweep::Envelopes,
     Sweep::EnvelopeLogs,
     Sweep::Webhooks,
     Sweep::Invocations,
     Sweep::Idempotency,
+    // Last: numbers go with what the others have deleted.
+    Sweep::OldNumbers,
 ];
 
 /// Deletes everything that is past its retention, in batches as the server does, and reports each batch with the number of
@@ -419,6 +439,7 @@ const RETENTION: [Sweep; 7] = [
 /// # Errors
 /// The database fails.
 pub async fn prune(ctx: &Ctx, mut report: impl FnMut(Sweep, u64)) -> Outcome<()> {
+    order::search_again(ctx).await?;
     for sweep in RETENTION {
         let mut total = 0;
         loop {

@@ -24,8 +24,10 @@ const DUE: u64 = 5;
 /// These two are bounded by the data held in memory.
 const UNBOUNDED: [Sweep; 2] = [Sweep::Heartbeats, Sweep::KeyUses];
 
-/// These need a special set-up and are tested in `triggers/hearing.rs`, `federation.rs` and `vaults.rs`.
-const ELSEWHERE: [Sweep; 4] = [Sweep::TriggerEvents, Sweep::Reports, Sweep::Federation, Sweep::Vaults];
+/// These need a special set-up and are tested in `triggers/hearing.rs`, `federation.rs`, `vaults.rs` and
+/// `events/retention.rs`.
+const ELSEWHERE: [Sweep; 5] =
+    [Sweep::TriggerEvents, Sweep::Reports, Sweep::Federation, Sweep::Vaults, Sweep::OldNumbers];
 
 /// Creates five due rows for the sweep.
 async fn prepare(world: &World, sweep: Sweep) {
@@ -71,7 +73,12 @@ async fn prepare(world: &World, sweep: Sweep) {
             world.clock.advance(60);
         }
         Sweep::Heartbeats | Sweep::Silence | Sweep::Drains => prepare_agents(world, sweep).await,
-        Sweep::Tasks | Sweep::Leases | Sweep::Checkpoints | Sweep::Webhooks | Sweep::Retries => {
+        Sweep::Tasks
+        | Sweep::Leases
+        | Sweep::Checkpoints
+        | Sweep::OldEvents
+        | Sweep::Webhooks
+        | Sweep::Retries => {
             prepare_work(world, sweep).await;
         }
         Sweep::Credentials => {
@@ -126,6 +133,17 @@ async fn prepare_work(world: &World, sweep: Sweep) {
                     ada.post(&path, json!({ "event_type": "note" })).await.ok();
                 }
             }
+        }
+        Sweep::OldEvents => {
+            let intent = talk(&ada, json!({})).await.0;
+            // With the intent's creation and its channel one more than are due: the last one stays.
+            for _ in 0..4 {
+                let note = json!({ "event_type": "note" });
+                ada.post(&format!("/intents/{intent}/events"), note).await.ok();
+            }
+            let admin = world.admin().await;
+            admin.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
+            world.clock.advance(24 * 3600 + 1);
         }
         Sweep::Webhooks => {
             let receiver = Receiver::start().await;
@@ -214,7 +232,11 @@ async fn traced(world: &World, sweep: Sweep) -> u64 {
 /// Starts a server in which every sweep can have work.
 async fn ready() -> World {
     World::with(Setup {
-        settings: vec![("ENTENTE_CHECKPOINT_EVERY", "10"), ("ENTENTE_JOB_RETENTION_DAYS", "1")],
+        settings: vec![
+            ("ENTENTE_CHECKPOINT_EVERY", "10"),
+            ("ENTENTE_JOB_RETENTION_DAYS", "1"),
+            ("ENTENTE_EVENT_RETENTION_DAYS", "1"),
+        ],
         live: false,
     })
     .await

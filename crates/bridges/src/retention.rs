@@ -7,6 +7,7 @@ use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::JobId;
 use entente_kernel::Outcome;
+use entente_kernel::audit::retention as events;
 use entente_kernel::log::order;
 
 use crate::Ctx;
@@ -79,6 +80,7 @@ async fn past_jobs(ctx: &Ctx, limit: i64) -> Outcome<Vec<JobId>> {
 /// A database error.
 pub async fn expired(ctx: &Ctx) -> Outcome<Vec<Expired>> {
     let jobs = past_jobs(ctx, i64::MAX).await?.len();
+    let (events, numbers) = (events::count(ctx).await?, order::count_forgotten(ctx).await?);
     let now = ctx.now();
     let envelopes = now.checked_sub_signed(ctx.aee.state.settings.memory());
     let row = sqlx::query!(
@@ -110,6 +112,8 @@ pub async fn expired(ctx: &Ctx) -> Outcome<Vec<Expired>> {
             settings.message_retention,
             row.messages,
         ),
+        of("events under a checkpoint", "ENTENTE_EVENT_RETENTION_DAYS", settings.event_retention, events),
+        of("numbers of deleted records", "no setting", Some(order::FORGOTTEN_AFTER), numbers),
         of("ended jobs", "ENTENTE_JOB_RETENTION_DAYS", ctx.arcp.state.jobs.retention, jobs),
         of("envelopes", "ENTENTE_AEE_RETENTION_DAYS", Some(aee), row.envelopes),
         of("lines of envelope logs", "ENTENTE_AEE_RETENTION_DAYS", Some(aee), row.lines),

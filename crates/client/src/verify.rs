@@ -65,6 +65,9 @@ impl Verify {
         let mut out = io::stdout().lock();
         let (events, checkpoints) = (report.event_count, report.checkpoint_count);
         writeln!(out, "{}: {events} events, {checkpoints} checkpoints", report.intent_id)?;
+        if report.deleted_count > 0 {
+            writeln!(out, "the {} events before them were deleted by retention", report.deleted_count)?;
+        }
         for fault in &report.breaks {
             writeln!(out, "  event {}: {}", fault.sequence, fault.reason)?;
         }
@@ -76,6 +79,12 @@ impl Verify {
         }
         let head = report.head.as_deref().unwrap_or("-");
         writeln!(out, "every event is in its place and unchanged; head {head}")?;
+        if report.deleted_count > 0 {
+            writeln!(
+                out,
+                "a checkpoint covers the hashes of the deleted ones; the seal covers the state that they made"
+            )?;
+        }
         match &report.signed_by {
             Some(key) if self.server_keys.is_empty() => {
                 writeln!(

@@ -170,6 +170,24 @@ pub fn paged(body: &impl Serialize, cut: bool, large: Option<LargeAnswer>) -> er
     Ok(response)
 }
 
+/// Returns a 200 with a page of a log, like [`paged`]. `Entente-Deleted-Events` says on the last page how many older
+/// events retention has deleted.
+///
+/// # Errors
+/// The value has no JSON form.
+pub fn paged_log(
+    body: &impl Serialize,
+    cut: bool,
+    large: Option<LargeAnswer>,
+    deleted: Option<i64>,
+) -> error::Reply {
+    let mut response = paged(body, cut, large)?;
+    if let Some(deleted) = deleted {
+        response.headers_mut().insert(DELETED_EVENTS, HeaderValue::from(deleted));
+    }
+    Ok(response)
+}
+
 /// Returns a 200 with a list, truncated after the item that fills the page's bytes; the client continues
 /// after its last item.
 ///
@@ -193,6 +211,9 @@ pub fn listed<T: Serialize>(items: impl IntoIterator<Item = T>) -> error::Reply 
     }
     Ok(response.content_type("application/json").body(text))
 }
+
+/// Header of the last page of a log whose oldest events were deleted.
+const DELETED_EVENTS: HeaderName = HeaderName::from_static("entente-deleted-events");
 
 /// Header of a truncated page.
 const HAS_MORE: HeaderName = HeaderName::from_static("entente-has-more");

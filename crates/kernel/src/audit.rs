@@ -5,6 +5,8 @@ pub mod chains;
 pub mod checkpoints;
 pub mod events;
 pub mod exports;
+pub(crate) mod floors;
 pub mod proofs;
+pub mod retention;
 pub mod system_log;
 pub mod traces;

@@ -74,6 +74,8 @@ pub struct Settings {
     pub audit_event_type: String,
     /// Retention of messages after their channel closed; `None` keeps them for ever.
     pub message_retention: Option<Duration>,
+    /// Retention of events under a checkpoint; `None` keeps them for ever.
+    pub event_retention: Option<Duration>,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
     /// Number of events after which a log gets an automatic checkpoint; `None` disables them (RFC-0019).

@@ -18,6 +18,8 @@ pub struct Page<T> {
     pub cut: bool,
     /// Permit of a large page, held until the page is written.
     pub large: Option<LargeAnswer>,
+    /// Number of older items that retention has deleted, on the page that ends the list.
+    pub deleted: Option<i64>,
 }
 
 /// Byte limit of a page being read.
@@ -63,7 +65,7 @@ impl Measure {
     /// Builds the page.
     #[must_use]
     pub fn page<T>(self, items: Vec<T>) -> Page<T> {
-        Page { items, cut: self.cut, large: self.large }
+        Page { items, cut: self.cut, large: self.large, deleted: None }
     }
 
     /// Permit of a large answer, if it is one.

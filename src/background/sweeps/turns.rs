@@ -19,9 +19,9 @@ use crate::background::{every, note, tick};
 /// Concurrent sweeps; those that read whole logs run in addition.
 const AT_ONCE: usize = 4;
 
-/// Connections for sweeps: one each, one for the sweep that reads whole logs, and one for a connection that
+/// Connections for sweeps: one each, one for each sweep that reads whole logs, and one for a connection that
 /// is being cleaned up after its sweep ran out of time.
-pub const CONNECTIONS: u32 = 6;
+pub const CONNECTIONS: u32 = 7;
 
 /// Most consecutive full batches of a sweep.
 ///
@@ -94,13 +94,13 @@ async fn work_off(ctx: &Ctx, sweep: Sweep, turns: &Semaphore, stopping: &Cancell
 impl Sweep {
     /// Returns whether the sweep reads whole logs.
     fn is_long(self) -> bool {
-        self == Self::Checkpoints
+        matches!(self, Self::Checkpoints | Self::OldEvents)
     }
 
     /// Returns the time limit of one run: some hundred times a full batch's duration on a healthy database.
     fn limit(self) -> Duration {
         match self {
-            Self::Checkpoints => Duration::from_mins(10),
+            Self::Checkpoints | Self::OldEvents => Duration::from_mins(10),
             // Rare clean-ups, most of them with ten times larger batches, that nothing waits for.
             _ if self.beats() >= 240 => Duration::from_mins(1),
             _ => Duration::from_secs(15),

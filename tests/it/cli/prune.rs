@@ -52,6 +52,11 @@ async fn a_dry_run_counts_and_deletes_nothing() {
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     let of = told["nouns"].as_array().unwrap().iter().find(|noun| noun["noun"] == "ended jobs").unwrap();
     assert_eq!((&of["expired"], &of["kept_seconds"]), (&json!(3), &json!(86_400)), "{told}");
+    let of =
+        told["nouns"].as_array().unwrap().iter().find(|noun| noun["noun"] == "events under a checkpoint");
+    let of = of.unwrap();
+    assert_eq!((&of["expired"], &of["kept_seconds"]), (&json!(0), &json!(null)), "{told}");
+    assert_eq!(of["setting"], "ENTENTE_EVENT_RETENTION_DAYS");
     assert_eq!(left(&world).await, 4);
     world.end().await;
 }

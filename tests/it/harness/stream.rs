@@ -22,6 +22,8 @@ pub struct Event {
 /// An open stream.
 pub struct Sse {
     response: reqwest::Response,
+    /// Headers of the response.
+    pub headers: reqwest::header::HeaderMap,
     buffer: String,
     ready: VecDeque<Event>,
     /// All comments and fields that are not frames, in their raw form.
@@ -70,6 +72,7 @@ impl Sse {
         assert_eq!(response.headers()["cache-control"], "no-cache");
         assert_eq!(response.headers()["x-accel-buffering"], "no");
         let mut stream = Self {
+            headers: response.headers().clone(),
             response,
             buffer: String::new(),
             ready: VecDeque::new(),

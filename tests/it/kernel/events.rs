@@ -1,6 +1,8 @@
 //! An intent's log (RFC-0001, RFC-0019, RFC-0020): listing it and appending client events. `exports.rs` covers
 //! tampering.
 
+mod retention;
+
 use crate::harness::{Client, Value, World, json};
 
 async fn intent(client: &Client) -> String {

@@ -13,6 +13,7 @@ pub fn traces(sweep: Sweep) -> &'static str {
         Sweep::Access => "SELECT count(*) FROM events WHERE event_type = 'access_expired'",
         Sweep::Leases => "SELECT count(*) FROM events WHERE event_type = 'lease_released'",
         Sweep::Checkpoints => "SELECT count(*) FROM checkpoints",
+        Sweep::OldEvents => "SELECT coalesce(sum(sequence), 0)::bigint FROM log_floors",
         Sweep::Heartbeats => "SELECT count(*) FROM agents WHERE current_load = 7",
         Sweep::Silence => "SELECT count(*) FROM events WHERE event_type = 'agent.dead'",
         Sweep::Drains => "SELECT count(*) FROM events WHERE payload LIKE '%\"new_status\":\"deregistered\"%'",
@@ -37,7 +38,7 @@ pub fn traces(sweep: Sweep) -> &'static str {
         Sweep::Coordinators => "SELECT count(*) FROM events WHERE event_type = 'coordinator.unresponsive'",
         Sweep::ToolGrants => "SELECT count(*) FROM tool_grants WHERE expired",
         Sweep::Invocations => "SELECT count(*) FROM tool_invocations WHERE interrupted",
-        Sweep::Reports | Sweep::Federation | Sweep::Vaults => {
+        Sweep::Reports | Sweep::Federation | Sweep::Vaults | Sweep::OldNumbers => {
             unreachable!("{sweep:?} leaves its traces elsewhere")
         }
         Sweep::Links => "SELECT 5 - count(*) FROM links",

@@ -9,7 +9,7 @@ use crate::error::Reply;
 use crate::event::EventBody;
 use crate::kernel::events::{VerificationBody, filter};
 use crate::routes::Routes;
-use crate::{HttpState, ok, paged};
+use crate::{HttpState, ok, paged_log};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(verify);
@@ -23,12 +23,13 @@ pub fn routes(config: &mut Routes<'_>) {
            ("since" = Option<String>, Query, description = "Only events after this time"), Limit100,
            ("offset" = Option<u32>, Query, description = "Number of newest events to skip; defaults to 0")),
     responses((status = 200, description = "The events", body = [EventBody],
-               headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
+               headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size"),
+                       ("Entente-Deleted-Events" = Option<i64>, description = "Number of older events that retention has deleted, on the last page")))))]
 #[get("/audit")]
 async fn list(api: web::Data<HttpState>, asker: Asker, query: Query) -> Reply {
     let found = system_log::list(&api.ctx, &asker.caller, &filter(&query)?).await?;
     let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
-    paged(&bodies, found.cut, found.large)
+    paged_log(&bodies, found.cut, found.large, found.deleted)
 }
 
 /// Verify the hash chain of the system log

@@ -17,7 +17,7 @@ use crate::caller::Asker;
 use crate::error::{Problem, Reply};
 use crate::event::EventBody;
 use crate::routes::Routes;
-use crate::{HttpState, ok, paged};
+use crate::{HttpState, ok, paged_log};
 
 pub(crate) fn routes(config: &mut Routes<'_>) {
     config.service(list).service(verify);
@@ -40,20 +40,21 @@ pub fn filter(query: &Query) -> Result<EventFilter, Problem> {
 /// List an intent's events
 ///
 /// Newest first. A page has at most 4 MiB; `Entente-Has-More` tells that it was cut short, and `offset` continues
-/// after it.
+/// after it. The last page says in `Entente-Deleted-Events` how many older events retention has deleted, if any.
 #[utoipa::path(operation_id = "list_events", tag = "intents",
     params(("event_type" = Option<String>, Query, description = "Only events of this type"),
            ("since" = Option<String>, Query, description = "Only events after this time"),
            ("trace_id" = Option<String>, Query, description = "Only events of this trace"), Limit100,
            ("offset" = Option<u32>, Query, description = "Number of newest events to skip; defaults to 0")),
     responses((status = 200, description = "The events", body = [EventBody],
-               headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
+               headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size"),
+                       ("Entente-Deleted-Events" = Option<i64>, description = "Number of older events that retention has deleted, on the last page")))))]
 #[get("/intents/{intent_id}/events")]
 async fn list(api: web::Data<HttpState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;
     let found = events::list(&api.ctx, &asker.caller, intent_id, &filter(&query)?).await?;
     let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
-    paged(&bodies, found.cut, found.large)
+    paged_log(&bodies, found.cut, found.large, found.deleted)
 }
 
 /// An event of a verified chain.
@@ -76,6 +77,11 @@ pub struct VerificationBody {
     intent_id: Option<IntentId>,
     /// Number of events.
     event_count: usize,
+    /// Number of older events that retention has deleted: their hashes are kept, and checkpoints cover them. Left out if it
+    /// is 0.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schema(required = false)]
+    deleted_count: usize,
     /// Position of the first event.
     first_sequence: Option<i64>,
     /// Position of the last event.
@@ -90,6 +96,11 @@ pub struct VerificationBody {
     breaks: Vec<Break>,
     /// The events.
     events: Vec<VerifiedEvent>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl VerificationBody {
@@ -111,6 +122,7 @@ impl VerificationBody {
         Self {
             intent_id,
             event_count: events.len(),
+            deleted_count: found.deleted.len(),
             first_sequence: events.first().map(|event| event.sequence),
             last_sequence: events.last().map(|event| event.sequence),
             chain_valid: found.breaks.is_empty(),

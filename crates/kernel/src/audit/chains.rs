@@ -10,22 +10,25 @@ use entente_domain::identity::identities::Identity;
 use entente_domain::identity::keys::Scope;
 use entente_domain::identity::signatures::PublicKey;
 use entente_domain::ids::{CheckpointId, EventId, IntentId};
-use entente_domain::log::chains::{Break, verify, verify_end};
+use entente_domain::log::chains::{Break, verify_end};
 use entente_domain::log::checkpoints as domain;
 use entente_domain::log::checkpoints::{Checkpoint, Told};
+use entente_domain::log::deleted::DeletedEvents;
 use entente_domain::log::events::{Kind, Sealed};
 use entente_domain::log::proofs;
 use sqlx::PgConnection;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::access::membership;
-use crate::audit::{checkpoints, events};
+use crate::audit::{checkpoints, events, floors};
 use crate::identity::{identities, server_keys};
 use crate::{AppError, Caller, Ctx, Outcome, run_blocking};
 
 /// The result of verifying a stored log (OI-13.1).
 #[derive(Debug, Clone)]
 pub struct Verification {
+    /// The hashes of the oldest events, which retention has deleted.
+    pub deleted: DeletedEvents,
     /// The events as stored, oldest first.
     pub events: Vec<Sealed>,
     /// Number of checkpoints compared.
@@ -83,6 +86,7 @@ pub(crate) async fn turn() -> Outcome<SemaphorePermit<'static>> {
 
 /// A log and the data to compare it with, from one snapshot.
 struct Stored {
+    deleted: DeletedEvents,
     events: Vec<Sealed>,
     /// The log's end: the last event's sequence and hash; `None` if it is unreadable, which is a fault.
     end: Option<(i64, Option<String>)>,
@@ -107,16 +111,28 @@ impl Stored {
 
     fn judged(self, log: IntentId) -> Verification {
         let mut breaks = self.unread;
-        breaks.extend(verify(&self.events, 1, None));
+        breaks.extend(self.deleted.verify_rest(&self.events));
         if let Some((sequence, head)) = &self.end {
             breaks.extend(verify_end(&self.events, *sequence, head.as_deref()));
         }
         let checkpoint_count = self.checkpoints.len() + self.unread_checkpoints.len();
         breaks.extend(self.unread_checkpoints);
-        breaks.extend(domain::verify(log, &self.events, &self.checkpoints, &self.trusted));
+        breaks.extend(domain::verify_rest(
+            log,
+            &self.deleted,
+            &self.events,
+            &self.checkpoints,
+            &self.trusted,
+        ));
         breaks.extend(proofs::verify(&self.events, &self.identities));
-        Verification { events: self.events, checkpoint_count, breaks }
+        Verification { deleted: self.deleted, events: self.events, checkpoint_count, breaks }
     }
+}
+
+/// Loads the hashes of the events of a log that retention has deleted, in a snapshot.
+pub(crate) async fn deleted(conn: &mut PgConnection, log: IntentId) -> Outcome<DeletedEvents> {
+    let leaves = floors::leaves(conn, log, i64::MAX).await?;
+    Ok(DeletedEvents(leaves.into_iter().map(|(_, hash)| hash).collect()))
 }
 
 async fn read(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Stored> {
@@ -135,6 +151,19 @@ async fn read(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Stor
         }
         Err(failure) => return Err(failure),
     };
+    let deleted = match deleted(conn, log).await {
+        Err(AppError::Inconsistent(why)) => {
+            let reason = format!("the hashes of the deleted events cannot be read: {why}");
+            unread.push(Break {
+                sequence: 0,
+                event_id: EventId::from(uuid::Uuid::nil()),
+                checkpoint_id: None,
+                reason,
+            });
+            DeletedEvents::default()
+        }
+        read => read?,
+    };
     let (mut events, mut checkpoints, mut unread_checkpoints) = (Vec::new(), Vec::new(), Vec::new());
     for stored in events::stored(conn, log).await? {
         match stored {
@@ -152,7 +181,7 @@ async fn read(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Stor
     let signers = signers(&events);
     let identities = if signers.is_empty() { Vec::new() } else { identities::all(conn, &signers).await? };
     let end = end.map(|(sequence, head)| (sequence, head.as_ref().map(show)));
-    Ok(Stored { events, end, checkpoints, trusted, identities, unread, unread_checkpoints })
+    Ok(Stored { deleted, events, end, checkpoints, trusted, identities, unread, unread_checkpoints })
 }
 
 /// Returns the actors whose proofs the server has checked.

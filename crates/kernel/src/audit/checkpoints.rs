@@ -4,6 +4,7 @@
 
 mod rows;
 
+use chrono::TimeDelta;
 use entente_domain::access::Level;
 use entente_domain::canonical::{self, Digest};
 use entente_domain::clock::{Timestamp, rfc3339};
@@ -11,7 +12,7 @@ use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{CheckpointId, EventId, IntentId};
-use entente_domain::log::checkpoints::{Anchor, Checkpoint, CheckpointScope};
+use entente_domain::log::checkpoints::{Anchor, Checkpoint, CheckpointScope, all_leaves};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::log::merkle::{Step, Tree};
 use entente_domain::refusal::{Code, Refusal};
@@ -20,7 +21,8 @@ use sqlx::PgConnection;
 
 use crate::access::membership;
 use crate::audit::chains;
-use crate::audit::checkpoints::rows::{Row, grown, insert, leaves, save_anchor};
+pub(super) use crate::audit::checkpoints::rows::spend;
+use crate::audit::checkpoints::rows::{Due, Row, insert, leaves, save_anchor};
 pub(crate) use crate::audit::checkpoints::rows::{bare, load, of_log};
 use crate::identity::server_keys;
 use crate::intents;
@@ -50,26 +52,27 @@ pub async fn create(
     work.finish(made).await
 }
 
-/// Takes the checkpoints that are due, of logs that have grown by `every` events since their last one; it
-/// reads the end of every log, and so runs rarely.
+/// Time after which a log that has grown gets a checkpoint while events have a retention: only an event under a
+/// checkpoint may be deleted.
+const FOR_RETENTION: TimeDelta = TimeDelta::days(1);
+
+/// Takes the checkpoints that are due: of logs that have grown by `every` events since their last one, and with a
+/// retention of events of all that have grown since a day ago. It reads the end of every log, and so runs rarely.
 ///
 /// # Errors
 /// A database error.
 pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
-    let Some(every) = ctx.settings.checkpoint_every else { return Ok(0) };
-    let due = sqlx::query_scalar!(
-        "-- checkpoints::due
-         SELECT c.intent_id FROM intent_clock c
-         WHERE c.sequence - coalesce((SELECT k.last_sequence FROM checkpoints k WHERE k.intent_id = c.intent_id
-                                      ORDER BY k.last_sequence DESC LIMIT 1), 0) >= $1
-         ORDER BY c.intent_id LIMIT $2",
-        every,
-        limit
-    )
-    .fetch_all(&ctx.pool)
-    .await?;
+    let kept = ctx.settings.event_retention;
+    let due = Due {
+        every: ctx.settings.checkpoint_every,
+        before: kept.and_then(|_| ctx.now().checked_sub_signed(FOR_RETENTION)),
+    };
+    if due.every.is_none() && due.before.is_none() {
+        return Ok(0);
+    }
+    let logs = rows::due(&mut *ctx.pool.acquire().await?, due, None, limit).await?;
     let mut taken = 0;
-    for log in due.into_iter().map(IntentId::from) {
+    for log in logs {
         let tree = match whole(ctx, log).await {
             Ok(tree) => tree,
             Err(why @ (AppError::Refused(_) | AppError::Inconsistent(_))) => {
@@ -79,7 +82,7 @@ pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
             Err(failure) => return Err(failure),
         };
         let mut work = IntentTx::unattended(ctx, IntentId::SYSTEM).await?;
-        if grown(work.conn(), log).await? < every {
+        if rows::due(work.conn(), due, Some(log), 1).await?.is_empty() {
             // Another server already took it.
             continue;
         }
@@ -97,8 +100,7 @@ pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 async fn whole(ctx: &Ctx, log: IntentId) -> Outcome<Tree> {
     let found = chains::of_log(ctx, log).await?;
     let Some(first) = found.breaks.first() else {
-        return run_blocking(move || Tree::new(entente_domain::log::checkpoints::leaves(&found.events)))
-            .await;
+        return run_blocking(move || Tree::new(all_leaves(&found.deleted, &found.events))).await;
     };
     let message = format!(
         "The log is not whole, and is not vouched for: event {}: {}. GET …/events/verify (or /audit/verify) shows all.",

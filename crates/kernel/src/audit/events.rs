@@ -16,6 +16,7 @@ use sqlx::PgConnection;
 use crate::access::governance;
 use crate::access::governance::Attempt;
 use crate::access::membership;
+use crate::audit::floors;
 use crate::identity::identities;
 use crate::log::order::Parts;
 use crate::log::writer::digest;
@@ -171,7 +172,7 @@ impl TryFrom<Row> for Event {
     }
 }
 
-/// Loads a page of an intent's log, newest first.
+/// Loads a page of an intent's log, newest first. The last page says how many events retention has deleted.
 pub(crate) async fn page(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -203,7 +204,12 @@ pub(crate) async fn page(
     .fetch_all(&mut *conn)
     .await?;
         if !measure.again(rows.iter().map(Row::weight).sum()) {
-            return Ok(measure.page(rows.into_iter().map(Event::try_from).collect::<Outcome<_>>()?));
+            let items: Vec<Event> = rows.into_iter().map(Event::try_from).collect::<Outcome<_>>()?;
+            let mut page = measure.page(items);
+            if !page.cut && page.items.len() < usize::try_from(filter.limit).unwrap_or(usize::MAX) {
+                page.deleted = floors::numbers(conn, intent_id).await?.map(|(_, sequence)| sequence);
+            }
+            return Ok(page);
         }
     }
 }
@@ -274,6 +280,65 @@ pub(crate) async fn stored(
         })
     };
     Ok(rows.into_iter().map(read).collect())
+}
+
+/// Loads the events of a log after a position that were recorded before a moment, up to two numbers: that in the log and
+/// that in the hash chain; oldest first, up to `limit`.
+pub(super) async fn oldest(
+    conn: &mut PgConnection,
+    log: IntentId,
+    after: i64,
+    until: (i64, i64),
+    before: Timestamp,
+    limit: i64,
+) -> Outcome<Vec<Event>> {
+    let rows = select!(
+        "events::oldest",
+        "WHERE intent_id = $1 AND seq > $2 AND seq <= $3 AND sequence <= $4 AND created_at < $5 ORDER BY seq LIMIT $6",
+        log.uuid(),
+        after,
+        until.0,
+        until.1,
+        before,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Event::try_from).collect()
+}
+
+/// Counts the events that [`oldest`] loads from the beginning of the log.
+pub(super) async fn count_oldest(
+    conn: &mut PgConnection,
+    log: IntentId,
+    until: (i64, i64),
+    before: Timestamp,
+) -> Outcome<i64> {
+    let count = sqlx::query_scalar!(
+        r#"-- events::count_oldest
+         SELECT count(*) AS "count!" FROM events
+         WHERE intent_id = $1 AND seq <= $2 AND sequence <= $3 AND created_at < $4"#,
+        log.uuid(),
+        until.0,
+        until.1,
+        before
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(count)
+}
+
+/// Deletes the events of a log up to a position; their hashes are stored in the same transaction (`floors.rs`).
+pub(super) async fn forget(conn: &mut PgConnection, log: IntentId, until: i64) -> Outcome<()> {
+    sqlx::query!(
+        "-- events::forget
+         DELETE FROM events WHERE intent_id = $1 AND seq <= $2",
+        log.uuid(),
+        until
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Loads the events that changed an intent before a position in its log, oldest first.

@@ -12,7 +12,7 @@ use entente_runtime::cache::Cache;
 use entente_runtime::metrics::Metrics;
 use sqlx::PgConnection;
 
-use crate::audit::events;
+use crate::audit::{events, floors};
 use crate::{AppError, Outcome};
 
 /// Maximum number of cached intents, each of which takes the size of its state; the least recently used one is
@@ -60,8 +60,15 @@ pub(super) fn changes_intent(event: &Event) -> bool {
     !event.posted && CHANGES.iter().any(|kind| kind.wire() == event.event_type)
 }
 
-/// Replays the intent before an event, from the beginning of its log.
+/// Replays the intent before an event, from the beginning of its log: from what the deleted events made, if retention has
+/// deleted some. `None` if it has just deleted the event itself.
 async fn before(conn: &mut PgConnection, event: &Event) -> Outcome<Option<Intent>> {
+    // The events are read first: what is deleted in between is then also in the floor, and is skipped here.
     let log = events::changes_before(conn, event.intent_id, event.seq).await?;
-    log.iter().try_fold(None, replay).map_err(AppError::Inconsistent)
+    let floor = floors::load(conn, event.intent_id).await?.unwrap_or_default();
+    if floor.seq >= event.seq {
+        return Ok(None);
+    }
+    let rest = log.iter().filter(|one| one.seq > floor.seq);
+    rest.into_iter().try_fold(floor.intent, replay).map_err(AppError::Inconsistent)
 }

@@ -21,6 +21,7 @@ use entente_domain::log::events::Kind;
 use entente_domain::refusal::{Code, Refusal};
 
 use crate::access::{assignments, membership, portfolios};
+use crate::audit::floors;
 use crate::channels::access::visit;
 use crate::feed::reader;
 use crate::feed::reader::LogPage;
@@ -85,6 +86,8 @@ pub struct Stream {
     seen: Vec<Arc<Frame>>,
     /// Position at which both lists were last empty.
     settled: Option<ResumeToken>,
+    /// Position up to which retention has deleted events that the stream would have returned.
+    deleted: Option<ResumeToken>,
 }
 
 impl Stream {
@@ -143,10 +146,15 @@ impl Stream {
                 | ResumeToken::FormerOpening { .. },
             ) => return Err(foreign_mark()),
         };
+        let deleted = match resume {
+            Some(_) => floors::numbers(&mut conn, intent).await?,
+            None => None,
+        };
+        let deleted = deleted.filter(|(seq, _)| position < *seq).map(|(seq, _)| ResumeToken::IntentLog(seq));
         let follower = ctx.feed.follow(intent, position);
         let view = channel.map_or(View::Intent, View::Channel);
         let visibility = VisibilityFilter::lasting(caller, view, &ctx.metrics);
-        Ok(Self::new(Source::IntentLog { follower, intent }, visibility, types))
+        Ok(Self { deleted, ..Self::new(Source::IntentLog { follower, intent }, visibility, types) })
     }
 
     /// Opens a stream over all intents.
@@ -159,6 +167,7 @@ impl Stream {
         let of_agent = visibility.view == View::Agent;
         let tells = of_agent && types.has_event(Kind::AgentAssigned.wire(), false);
         let now = reader::now(ctx).await?;
+        let resumes = resume.is_some();
         let (place, opening) = match resume {
             None => (now, tells.then(|| Opening::at(now))),
             Some(ResumeToken::Global(place)) => (place, None),
@@ -176,9 +185,12 @@ impl Stream {
                 return Err(foreign_mark());
             }
         };
+        let deleted = if resumes { floors::highest(&mut *ctx.pool.acquire().await?).await? } else { None };
+        let deleted = deleted.map(|(global, seq)| GlobalPosition { global, seq });
+        let deleted = deleted.filter(|deleted| place < *deleted).map(ResumeToken::Global);
         // A token beyond the end comes from a database that was restored: continue at the end.
         let source = Source::Global { follower: ctx.feed.follow_global(place.min(now)) };
-        Ok(Self { opening, ..Self::new(source, visibility, types) })
+        Ok(Self { opening, deleted, ..Self::new(source, visibility, types) })
     }
 
     fn new(source: Source, visibility: VisibilityFilter, types: EventTypes) -> Self {
@@ -191,6 +203,7 @@ impl Stream {
             unseen: VecDeque::new(),
             seen: Vec::new(),
             settled: None,
+            deleted: None,
         }
     }
 
@@ -210,6 +223,13 @@ impl Stream {
     pub fn place(&self) -> ResumeToken {
         let settled = self.unseen.is_empty() && self.seen.is_empty();
         self.settled.filter(|_| !settled).unwrap_or_else(|| self.mark())
+    }
+
+    /// Returns the position up to which events after the resume token may be missing, because retention has deleted them;
+    /// `None` if none is.
+    #[must_use]
+    pub fn deleted(&self) -> Option<ResumeToken> {
+        self.deleted
     }
 
     /// Returns whether at least so many records were read since the last ones that were returned; begins to count

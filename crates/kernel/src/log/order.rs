@@ -3,16 +3,18 @@
 //!
 //! A write leaves a mark in its transaction (triggers of the schema do it, so that nobody forgets). The function
 //! `log_sequence` of the schema gives numbers to the marked parts; whoever reads everything calls it first, and the servers
-//! call it from time to time while nobody reads (`src/background/feeding.rs`).
+//! call it from time to time while nobody reads (`src/background/feeding.rs`). Numbers whose entries are all deleted are
+//! deleted too.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use entente_domain::ids::IntentId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Outcome;
 use crate::log::{FormerPosition, GlobalPosition};
+use crate::{Ctx, Outcome};
 
 /// Parts of logs that one read takes: each has at least one entry.
 const PARTS: i64 = 256;
@@ -191,4 +193,83 @@ pub async fn translate(conn: &mut PgConnection, former: FormerPosition) -> Outco
     .fetch_one(conn)
     .await?;
     Ok(GlobalPosition { global: row.global, seq: row.seq })
+}
+
+/// Time between two searches for numbers to delete: each reads the whole order.
+const SEARCH_PAUSE: Duration = Duration::from_hours(24);
+
+/// Age of numbers that may be deleted: readers that keep up are far beyond them.
+pub const FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
+
+/// Deletes numbers whose entries are all deleted, in a search that examines up to `limit` numbers; returns the number of
+/// examined ones while the search goes on, and of deleted ones at its end.
+///
+/// The last number of each log stays, because the next part of the log begins after it; with it the last of all stays.
+/// So do numbers by which receivers, triggers and replays know where they begin or end. A reader whose number is gone
+/// continues with the next one: nothing was left in between.
+///
+/// # Errors
+/// A database error.
+pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let now = ctx.now();
+    let mut tx = ctx.pool.begin().await?;
+    let search = sqlx::query_scalar!(
+        "-- log_order_search::take
+         SELECT global FROM log_order_search WHERE global > 0 OR ended_at IS NULL OR ended_at <= $1
+         FOR UPDATE SKIP LOCKED",
+        now - SEARCH_PAUSE
+    );
+    let Some(after) = search.fetch_optional(&mut *tx).await? else { return Ok(0) };
+    let done = sqlx::query!(
+        r#"-- log_order::forget
+         WITH page AS MATERIALIZED (SELECT global, at FROM log_order WHERE global > $1 ORDER BY global LIMIT $3),
+         gone AS (DELETE FROM log_order WHERE global = ANY (ARRAY(
+                      SELECT v.global FROM page p JOIN log_order_empty v ON v.global = p.global WHERE p.at < $2))
+                  RETURNING global)
+         SELECT (SELECT count(*) FROM gone) AS "gone!", (SELECT count(*) FROM page) AS "examined!",
+                (SELECT max(global) FROM page WHERE at < $2) AS reached,
+                EXISTS (SELECT 1 FROM page WHERE at >= $2) AS "is_young!""#,
+        after,
+        now - FORGOTTEN_AFTER,
+        limit
+    )
+    .fetch_one(&mut *tx)
+    .await?;
+    let over = done.is_young || done.examined < limit;
+    sqlx::query!(
+        "-- log_order_search::save
+         UPDATE log_order_search SET global = $1, ended_at = coalesce($2, ended_at)",
+        if over { 0 } else { done.reached.unwrap_or(0) },
+        over.then_some(now)
+    )
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(u64::try_from(if over { done.gone } else { done.examined }).unwrap_or(0))
+}
+
+/// Makes the next search for numbers to delete due at once.
+///
+/// # Errors
+/// A database error.
+pub async fn search_again(ctx: &Ctx) -> Outcome<()> {
+    sqlx::query!("-- log_order_search::again\n UPDATE log_order_search SET global = 0, ended_at = NULL")
+        .execute(&ctx.pool)
+        .await?;
+    Ok(())
+}
+
+/// Counts the numbers that [`forget`] deletes.
+///
+/// # Errors
+/// A database error.
+pub async fn count_forgotten(ctx: &Ctx) -> Outcome<i64> {
+    let count = sqlx::query_scalar!(
+        r#"-- log_order::count_forgotten
+         SELECT count(*) AS "count!" FROM log_order_empty WHERE at < $1"#,
+        ctx.now() - FORGOTTEN_AFTER
+    )
+    .fetch_one(&ctx.pool)
+    .await?;
+    Ok(count)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
+use actix_web::http::header::{HeaderName, HeaderValue};
 use bytes::{Bytes, BytesMut};
 use entente_kernel::StreamPermit;
 use entente_kernel::feed::streams::{End, Stream};
@@ -27,6 +28,9 @@ const PING: Bytes = Bytes::from_static(b": ping\n\n");
 /// How long a stream waits while the database cannot be read; then it breaks, so that its client reconnects,
 /// possibly to another server.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Header of a stream that resumes before events that retention has deleted: the id up to which some are missing.
+const DELETED_UNTIL: HeaderName = HeaderName::from_static("entente-deleted-until");
 
 /// Pause between attempts to read.
 const AGAIN: Duration = Duration::from_millis(250);
@@ -121,9 +125,14 @@ impl Live {
     }
 
     pub(super) fn response(self) -> HttpResponse {
-        event_stream(stream::try_unfold(self, |mut live| async move {
+        let deleted = self.stream.deleted().and_then(|until| HeaderValue::try_from(show(until)).ok());
+        let mut response = event_stream(stream::try_unfold(self, |mut live| async move {
             live.next().await.map(|bytes| Some((bytes, live)))
-        }))
+        }));
+        if let Some(until) = deleted {
+            response.headers_mut().insert(DELETED_UNTIL, until);
+        }
+        response
     }
 
     /// Returns the next bytes to write.

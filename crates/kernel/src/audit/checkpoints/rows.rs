@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use entente_domain::canonical::{self, Digest};
+use entente_domain::canonical;
 use entente_domain::clock::{Timestamp, parse, rfc3339};
 use entente_domain::ids::{CheckpointId, EventId, IntentId};
 use entente_domain::log::chains::Break;
 use entente_domain::log::checkpoints::{Checkpoint, CheckpointScope};
 use sqlx::PgConnection;
 
+use crate::audit::floors::{self, Leaf};
 use crate::log::writer::digest;
 use crate::{AppError, Outcome};
 
@@ -110,37 +111,82 @@ pub(crate) async fn bare(
     Ok(bare.collect())
 }
 
-/// Returns by how many events a log has grown since its last checkpoint.
-pub(super) async fn grown(conn: &mut PgConnection, log: IntentId) -> Outcome<i64> {
-    let grown = sqlx::query_scalar!(
-        r#"-- checkpoints::grown
-         SELECT c.sequence - coalesce((SELECT k.last_sequence FROM checkpoints k WHERE k.intent_id = c.intent_id
-                                       ORDER BY k.last_sequence DESC LIMIT 1), 0) AS "grown!"
-         FROM intent_clock c WHERE c.intent_id = $1"#,
-        log.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
-    Ok(grown.unwrap_or(0))
+/// The condition for an automatic checkpoint.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    /// The log has grown by so many events since its last checkpoint.
+    pub every: Option<i64>,
+    /// The log has grown, and its last checkpoint, or the first event of a log without one, is of an earlier time.
+    pub before: Option<Timestamp>,
 }
 
-/// Returns the ids and hashes of the events under a checkpoint, oldest first.
-pub(super) async fn leaves(
+/// Returns up to `limit` logs, or only this one, whose checkpoint is due.
+///
+/// An event that is its log's only one is never deleted and needs none, nor does the system log for the event that tells
+/// of its own last checkpoint.
+pub(super) async fn due(
     conn: &mut PgConnection,
-    checkpoint: &Checkpoint,
-) -> Outcome<Vec<(EventId, Digest)>> {
-    // A checkpoint with inconsistent numbers covers nothing.
-    let Some(_lawful) = checkpoint.count() else { return Ok(Vec::new()) };
-    let log = checkpoint.intent_id.unwrap_or(IntentId::SYSTEM);
-    let rows = sqlx::query!(
-        "-- checkpoints::leaves
-         SELECT id, event_hash FROM events WHERE intent_id = $1 ORDER BY seq LIMIT $2",
-        log.uuid(),
-        checkpoint.event_count
+    due: Due,
+    only: Option<IntentId>,
+    limit: i64,
+) -> Outcome<Vec<IntentId>> {
+    let found = sqlx::query_scalar!(
+        "-- checkpoints::due
+         SELECT c.intent_id FROM intent_clock c
+         LEFT JOIN LATERAL (SELECT k.last_sequence, k.created_at FROM checkpoints k WHERE k.intent_id = c.intent_id
+                            ORDER BY k.last_sequence DESC LIMIT 1) k ON true
+         WHERE ($3::uuid IS NULL OR c.intent_id = $3)
+           AND (c.sequence - coalesce(k.last_sequence, 0) >= $1
+                OR $2::timestamptz IS NOT NULL
+                   AND c.sequence > coalesce(k.last_sequence + (c.intent_id = $5)::integer, 1)
+                   AND coalesce(k.created_at, (SELECT e.created_at FROM events e WHERE e.intent_id = c.intent_id
+                                               ORDER BY e.seq LIMIT 1)) < $2)
+         ORDER BY c.intent_id LIMIT $4",
+        due.every,
+        due.before,
+        only.map(IntentId::uuid),
+        limit,
+        IntentId::SYSTEM.uuid()
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(|row| Ok((row.id.into(), digest(row.event_hash)?))).collect()
+    Ok(found.into_iter().map(IntentId::from).collect())
+}
+
+/// Marks the checkpoints, taken before a moment, that allow no further event to be deleted: the last event of a log stays.
+pub(in crate::audit) async fn spend(conn: &mut PgConnection, before: Timestamp) -> Outcome<()> {
+    sqlx::query!(
+        "-- checkpoints::spend
+         UPDATE checkpoints k SET spent = true WHERE NOT spent AND created_at < $1
+           AND last_sequence <= 1 + coalesce((SELECT f.sequence FROM log_floors f WHERE f.intent_id = k.intent_id), 0)",
+        before
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Returns the ids and hashes of the events under a checkpoint, oldest first, also of deleted ones.
+pub(super) async fn leaves(conn: &mut PgConnection, checkpoint: &Checkpoint) -> Outcome<Vec<Leaf>> {
+    // A checkpoint with inconsistent numbers covers nothing.
+    let Some(_lawful) = checkpoint.count() else { return Ok(Vec::new()) };
+    let log = checkpoint.intent_id.unwrap_or(IntentId::SYSTEM);
+    // The events are read first: what is deleted in between is then in both, and counts once.
+    let rows = sqlx::query!(
+        "-- checkpoints::leaves
+         SELECT sequence, id, event_hash FROM events WHERE intent_id = $1 ORDER BY seq LIMIT $2",
+        log.uuid(),
+        checkpoint.event_count
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut leaves = floors::leaves(conn, log, checkpoint.event_count).await?;
+    let deleted = i64::try_from(leaves.len()).unwrap_or(i64::MAX);
+    let kept = rows.into_iter().filter(|row| row.sequence > deleted || deleted == 0);
+    for row in kept.take(usize::try_from(checkpoint.event_count - deleted).unwrap_or(0)) {
+        leaves.push((row.id.into(), digest(row.event_hash)?));
+    }
+    Ok(leaves)
 }
 
 /// Parses the time that was signed.
