@@ -73,12 +73,7 @@ async fn prepare(world: &World, sweep: Sweep) {
             world.clock.advance(60);
         }
         Sweep::Heartbeats | Sweep::Silence | Sweep::Drains => prepare_agents(world, sweep).await,
-        Sweep::Tasks
-        | Sweep::Leases
-        | Sweep::Checkpoints
-        | Sweep::OldEvents
-        | Sweep::Webhooks
-        | Sweep::Retries => {
+        Sweep::Tasks | Sweep::Leases | Sweep::Checkpoints | Sweep::Webhooks | Sweep::Retries => {
             prepare_work(world, sweep).await;
         }
         Sweep::Credentials => {
@@ -133,17 +128,6 @@ async fn prepare_work(world: &World, sweep: Sweep) {
                     ada.post(&path, json!({ "event_type": "note" })).await.ok();
                 }
             }
-        }
-        Sweep::OldEvents => {
-            let intent = talk(&ada, json!({})).await.0;
-            // With the intent's creation and its channel one more than are due: the last one stays.
-            for _ in 0..4 {
-                let note = json!({ "event_type": "note" });
-                ada.post(&format!("/intents/{intent}/events"), note).await.ok();
-            }
-            let admin = world.admin().await;
-            admin.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
-            world.clock.advance(24 * 3600 + 1);
         }
         Sweep::Webhooks => {
             let receiver = Receiver::start().await;

@@ -18,6 +18,17 @@ pub async fn prepare(world: &World, sweep: Sweep, due: u64) {
             crate::openintent::triggers::lapsed(world, sweep, due).await;
         }
         Sweep::Memory => crate::openintent::memory::lapsed(world, due).await,
+        Sweep::OldEvents => {
+            let intent = talk(&ada, json!({})).await.0;
+            // With the intent's creation and its channel one more than are due: the last one stays.
+            for _ in 0..4 {
+                let note = json!({ "event_type": "note" });
+                ada.post(&format!("/intents/{intent}/events"), note).await.ok();
+            }
+            let admin = world.admin().await;
+            admin.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
+            world.clock.advance(24 * 3600 + 1);
+        }
         Sweep::Suspensions => {
             let question = json!({ "question": "Go on?", "response_type": "text", "timeout_seconds": 60 });
             for _ in 0..due {
