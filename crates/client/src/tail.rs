@@ -106,6 +106,9 @@ impl Frames {
     /// The server does not answer, or it refuses.
     pub async fn open(api: &Api, path: &str, last: Option<&str>) -> Result<Self, Failure> {
         let response = api.stream(path, last).await?;
+        if let Some(until) = response.headers().get("Entente-Deleted-Until").and_then(|id| id.to_str().ok()) {
+            note(&format!("some events up to {until} are missing: their retention is over"));
+        }
         Ok(Self { response, buffer: Vec::new(), ready: VecDeque::new(), reached: None })
     }
 

@@ -46,7 +46,7 @@ pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut conn = ctx.pool.acquire().await?;
     // Readers of everything pass events by their numbers.
     order::advance(&mut conn).await?;
-    checkpoints::spend(&mut conn, before).await?;
+    checkpoints::spend(&mut conn, before, limit).await?;
     drop(conn);
     let mut gone = 0;
     for one in deletable(ctx, before, None).await? {

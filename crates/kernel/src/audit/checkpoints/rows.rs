@@ -153,13 +153,17 @@ pub(super) async fn due(
     Ok(found.into_iter().map(IntentId::from).collect())
 }
 
-/// Marks the checkpoints, taken before a moment, that allow no further event to be deleted: the last event of a log stays.
-pub(in crate::audit) async fn spend(conn: &mut PgConnection, before: Timestamp) -> Outcome<()> {
+/// Marks up to `limit` checkpoints, taken before a moment, that allow no further event to be deleted: the last event of a
+/// log stays.
+pub(in crate::audit) async fn spend(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<()> {
     sqlx::query!(
         "-- checkpoints::spend
-         UPDATE checkpoints k SET spent = true WHERE NOT spent AND created_at < $1
-           AND last_sequence <= 1 + coalesce((SELECT f.sequence FROM log_floors f WHERE f.intent_id = k.intent_id), 0)",
-        before
+         UPDATE checkpoints SET spent = true WHERE id = ANY (ARRAY(
+             SELECT k.id FROM checkpoints k WHERE NOT k.spent AND k.created_at < $1
+               AND k.last_sequence <= 1 + coalesce((SELECT f.sequence FROM log_floors f WHERE f.intent_id = k.intent_id), 0)
+             LIMIT $2 FOR UPDATE SKIP LOCKED))",
+        before,
+        limit
     )
     .execute(conn)
     .await?;
