@@ -25,6 +25,8 @@ use entente_runtime::metrics::SweepLabels;
 const BATCH: i64 = 500;
 /// The same for sweeps that nothing waits for and that need only one statement.
 const LARGE_BATCH: i64 = 5_000;
+/// The same for events: a run verifies the whole log before it deletes from it.
+const EVENT_BATCH: i64 = 50_000;
 /// The same for triggers: each firing is a transaction under the system log's lock, which other operations
 /// wait for.
 const TRIGGER_BATCH: i64 = 50;
@@ -305,9 +307,9 @@ impl Sweep {
     fn batch(self) -> i64 {
         match self {
             Self::Triggers => TRIGGER_BATCH,
+            Self::OldEvents => EVENT_BATCH,
             Self::JobKeys
             | Self::EndedJobs
-            | Self::OldEvents
             | Self::OldNumbers
             | Self::Workers
             | Self::Idempotency

@@ -155,7 +155,7 @@ struct ReplayBegun {
 /// Replay past events
 ///
 /// Queues again everything since a time that the subscriber may see now, under the same ids: the receiver recognises
-/// items it already has by `webhook-id`. Runs in the background.
+/// items it already has by `webhook-id`. Events that retention has deleted are not sent. Runs in the background.
 #[utoipa::path(operation_id = "replay_subscription", tag = "webhooks", request_body = ReplayBody,
     responses((status = 202, description = "The replay has started", body = ReplayBegun)))]
 #[post("/subscriptions/{subscription_id}/replay")]

@@ -17,7 +17,8 @@ pub fn routes(config: &mut Routes<'_>) {
 /// List a trace's events
 ///
 /// Returns the trace's events on every intent that the caller can read, oldest first. An event belongs to the
-/// trace of the request that recorded it (header `traceparent`), or to the trace that it was posted with.
+/// trace of the request that recorded it (header `traceparent`), or to the trace that it was posted with. Events that
+/// retention has deleted are not listed; if it deletes some between two pages, `offset` counts without them.
 #[utoipa::path(operation_id = "list_trace", tag = "intents",
     params(("trace_id" = String, Query, description = "Trace id: 32 hexadecimal digits"), Limit100,
            ("offset" = Option<u32>, Query, description = "Number of oldest events to skip; defaults to 0")),
