@@ -16,6 +16,7 @@
 
 mod client;
 mod events;
+mod growth;
 mod jobs;
 mod list;
 mod operations;
