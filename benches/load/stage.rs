@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
-use super::client::{Connection, Load, request, ticks};
+use super::client::{Load, ask, request, ticks};
 use super::place::{self, Place};
 use super::scale::scaled;
 
@@ -268,11 +268,7 @@ impl Stage {
     }
 
     async fn ask(&self, method: &str, path: &str, key: &str, body: &Value) -> Value {
-        let mut connection = Connection::open(self.server.address).await.unwrap();
-        let bytes = request(method, &format!("/api/v1{path}"), key, "", &body.to_string());
-        let (status, body) = connection.exchange(&bytes).await.unwrap();
-        assert!((200..300).contains(&status), "{path}: {status} {}", String::from_utf8_lossy(&body));
-        serde_json::from_slice(&body).unwrap()
+        ask(self.server.address, method, path, key, body).await
     }
 
     /// Creates intents, each with one channel, some at a time; returns pairs of intent and channel.
