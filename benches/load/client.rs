@@ -234,8 +234,8 @@ fn drive(
 #[derive(Debug, Clone, Deserialize)]
 pub enum Talk {
     Http,
-    /// Lines of text: a connection sends `hello`, with its number for `{client}`, and reads until `welcome`; an answer ends
-    /// with `end`, and is a refusal if it contains `refusal`.
+    /// Lines of text: a connection sends `hello`, with its number for `{client}`, and reads until `welcome`; an answer goes
+    /// up to `end`, and is a refusal if it contains `refusal`.
     Lines {
         hello: String,
         welcome: String,
@@ -263,9 +263,10 @@ impl Talk {
     fn whole(&self, answer: &[u8]) -> Option<(u16, Range<usize>)> {
         match self {
             Self::Http => whole(answer),
-            Self::Lines { end, refusal, .. } => answer.ends_with(end.as_bytes()).then(|| {
+            // The server may say more of its own accord, before and after.
+            Self::Lines { end, refusal, .. } => find(answer, end.as_bytes()).map(|at| {
                 let status = if find(answer, refusal.as_bytes()).is_some() { 400 } else { 200 };
-                (status, 0..answer.len())
+                (status, 0..at + end.len())
             }),
         }
     }

@@ -32,6 +32,7 @@ PEERS = {
 # Times that both sides take turns.
 ROUNDS = 3
 
+MISSING = "**not measured**"
 HEAD = (
     "| Instead of Entente | Version | What it does | Its durable setting | Theirs/s | Entente/s | Entente ÷ theirs "
     "| Theirs p50 / p99 ms | Entente's p50 / p99 ms | Generator's share, theirs / Entente's | Conditions |\n"
@@ -91,10 +92,11 @@ def compared(stage: Stage, peer, rounds: int) -> list[str]:
     try:
         version = peer.version(stage)
         with peer.works(stage) as works:
-            rows += [compare(stage, peer.NAME, version, work, rounds) for work in works]
-    except (kit.Unavailable, OSError) as error:
-        kit.note(f"  not measured: {error}")
-        rows.append(row(peer.NAME, version, "**not measured**", *["–"] * 7, error))
+            for work in works:
+                rows.append(compare(stage, peer.NAME, version, work, rounds))
+    except Exception as error:  # the others go on
+        kit.note(f"  not measured: {error!r}")
+        rows.append(row(peer.NAME, version, MISSING, *["–"] * 7, error if isinstance(error, kit.Unavailable) else repr(error)))
     return rows
 
 
@@ -105,6 +107,20 @@ def measured(names: list[str], rounds: int) -> list[str]:
         with entente.started(place, database.url("entente")) as server:
             stage = Stage(place, database, server)
             return [line for name in names for line in compared(stage, PEERS[name], rounds)]
+
+
+def write(table: str):
+    """Writes the table with its conditions."""
+    day = datetime.datetime.now(datetime.timezone.utc).date()
+    text = (
+        f"Measured on {day}. Machine: {machine()}\n\n"
+        f"Entente {entente.version()} on PostgreSQL {postgres.version()}; {kit.CLIENTS} clients, each waiting for its answer; texts of "
+        f"{len(kit.TEXT)} bytes; medians of {ROUNDS} rounds of {kit.SECONDS} seconds in which both sides take turns. Entente's figures "
+        "include authentication, access checks and metrics.\n\n"
+    )
+    file = kit.ROOT / "bench-results" / "peers.md"
+    file.write_text(text + table + "\n")
+    kit.note("written to bench-results/peers.md")
 
 
 def main():
@@ -122,18 +138,10 @@ def main():
     rows = measured(names or list(PEERS), 1 if trial else ROUNDS)
     table = "\n".join([HEAD, *rows])
     print(table)
-    if names or trial:
-        return
-    day = datetime.datetime.now(datetime.timezone.utc).date()
-    text = (
-        f"Measured on {day}. Machine: {machine()}\n\n"
-        f"Entente {entente.version()} on PostgreSQL {postgres.version()}; {kit.CLIENTS} clients, each waiting for its answer; texts of "
-        f"{len(kit.TEXT)} bytes; medians of {ROUNDS} rounds of {kit.SECONDS} seconds in which both sides take turns. Entente's figures "
-        "include authentication, access checks and metrics.\n\n"
-    )
-    file = kit.ROOT / "bench-results" / "peers.md"
-    file.write_text(text + table + "\n")
-    kit.note("written to bench-results/peers.md")
+    if not (names or trial):
+        write(table)
+    if MISSING in table:
+        raise SystemExit("some programs were not measured; the table says why")
 
 
 if __name__ == "__main__":

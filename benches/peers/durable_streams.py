@@ -24,7 +24,7 @@ def works(stage):
         yield [
             kit.Work(
                 "append to one stream",
-                "file store, fdatasync before each answer, shared by concurrent ones",
+                "file store, fdatasync before each answer",
                 "sends",
                 lambda: kit.shoot(stage.place, port, request),
                 "its reference server, one Node.js process; no authentication",
