@@ -5,7 +5,7 @@ SHELL := bash
 # Queries are checked against the schema recorded in .sqlx; `make sqlx` records it again.
 export SQLX_OFFLINE := true
 
-.PHONY: help setup run demo test test-one unit clients web lint sqlx schema bless deny bench bench-smoke fuzz soak chaos clean
+.PHONY: help setup run demo test test-one unit clients web lint sqlx schema bless deny bench bench-smoke bench-peers fuzz soak chaos clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -71,6 +71,10 @@ bench: setup ## Benchmark the domain rules alone, then run load tests beside Pos
 
 bench-smoke: setup ## Try each load test for a second, with an unoptimised server; no table is written
 	@scripts/test.py bench
+
+# PEERS="nats restate" compares only those, and writes no table; ENTENTE_BIN names another server than the release build.
+bench-peers: ## Compare with what one might pick instead (NATS, Restate, …), installed by package name; the table goes to bench-results/
+	@scripts/bench-peers.sh $(PEERS)
 
 fuzz: ## Fuzz the parser of envelopes for a minute (cargo install cargo-fuzz)
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is not there: cargo install cargo-fuzz"; exit 1; }

@@ -3,8 +3,8 @@
 # clients with the examples of their sdists, and a browser with its driver. Any version of Node.js with npm suffices: the
 # tests bring their own in node_modules. With the argument `run` it skips Python and the browser, which only the tests need;
 # with `deny` it installs only cargo-deny, which takes minutes where it must be compiled; with `chaos` only what the test of a
-# failover needs: PostgreSQL's programs, Patroni, etcd and HAProxy, on Debian. Does nothing, quickly, when everything is
-# installed.
+# failover needs: PostgreSQL's programs, Patroni, etcd and HAProxy, on Debian; with `peers` also the programs that
+# `make bench-peers` compares Entente with. Does nothing, quickly, when everything is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -73,6 +73,24 @@ if [ "${1:-}" = chaos ]; then
   command -v apt-get >/dev/null || { echo "the test of a failover needs Linux with Debian's packages: ${packages[*]}" >&2; exit 1; }
   as_root apt-get update -qq
   install_without_services "${packages[@]}"
+  exit
+fi
+
+if [ "${1:-}" = peers ]; then
+  scripts/setup.sh
+  stamp=.venv/peers/.installed
+  if [ ! -e "$stamp" ] || [ benches/peers/requirements.txt -nt "$stamp" ]; then
+    echo "installing the programs of PyPI for the comparison into .venv/peers"
+    python3 -m venv .venv/peers
+    .venv/peers/bin/pip install --quiet --disable-pip-version-check -r benches/peers/requirements.txt
+    touch "$stamp"
+  fi
+  stamp=benches/peers/node_modules/.installed
+  if [ ! -e "$stamp" ] || [ benches/peers/package-lock.json -nt "$stamp" ]; then
+    echo "installing the programs of npm for the comparison into benches/peers/node_modules"
+    (cd benches/peers && npm ci --silent --no-fund --no-audit)
+    touch "$stamp"
+  fi
   exit
 fi
 

@@ -7,6 +7,8 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token};
+use serde::Deserialize;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -95,10 +97,11 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }
 
-/// Returns the length of a body; the server writes names of header fields in small letters.
+/// Returns the length of a body; Entente writes names of header fields in small letters.
 fn content_length(head: &[u8]) -> usize {
     let name = b"content-length: ";
-    let Some(at) = find(head, name) else { return 0 };
+    let other = || head.windows(name.len()).position(|window| window.eq_ignore_ascii_case(name));
+    let Some(at) = find(head, name).or_else(other) else { return 0 };
     let digits = head[at + name.len()..].iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
 }
@@ -119,6 +122,15 @@ pub fn request(method: &str, path: &str, key: &str, extra: &str, body: &str) -> 
     .into_bytes()
 }
 
+/// Sends a request on a connection of its own; returns the answer's body, which must be of a success.
+pub async fn ask(address: SocketAddr, method: &str, path: &str, key: &str, body: &Value) -> Value {
+    let mut connection = Connection::open(address).await.unwrap();
+    let bytes = request(method, &format!("/api/v1{path}"), key, "", &body.to_string());
+    let (status, body) = connection.exchange(&bytes).await.unwrap();
+    assert!((200..300).contains(&status), "{path}: {status} {}", String::from_utf8_lossy(&body));
+    serde_json::from_slice(&body).unwrap()
+}
+
 /// Runs `clients` closed-loop clients for `time`; `make` builds the nth request of a client and names its
 /// channel.
 pub async fn closed(
@@ -127,7 +139,18 @@ pub async fn closed(
     time: Duration,
     make: impl Fn(usize, usize) -> (usize, Vec<u8>) + Clone + Send + 'static,
 ) -> Load {
-    run(address, clients, time, None, make).await
+    run(address, clients, time, &Talk::Http, None, make).await
+}
+
+/// As [`closed`], in another protocol.
+pub async fn closed_in(
+    talk: &Talk,
+    address: SocketAddr,
+    clients: usize,
+    time: Duration,
+    make: impl Fn(usize, usize) -> (usize, Vec<u8>) + Clone + Send + 'static,
+) -> Load {
+    run(address, clients, time, talk, None, make).await
 }
 
 /// As [`closed`], but each client sends at its own steady pace, whether or not the server keeps up: latency
@@ -140,21 +163,23 @@ pub async fn paced(
     make: impl Fn(usize, usize) -> (usize, Vec<u8>) + Clone + Send + 'static,
 ) -> Load {
     let pause = Duration::from_secs_f64(clients as f64 / per_second);
-    run(address, clients, time, Some(pause), make).await
+    run(address, clients, time, &Talk::Http, Some(pause), make).await
 }
 
 async fn run(
     address: SocketAddr,
     clients: usize,
     time: Duration,
+    talk: &Talk,
     pause: Option<Duration>,
     make: impl Fn(usize, usize) -> (usize, Vec<u8>) + Send + 'static,
 ) -> Load {
+    let talk = talk.clone();
     let driven = tokio::task::spawn_blocking(move || {
         let began = Instant::now();
         let clients = (0..clients).map(|number| {
             let start = pause.map(|pause| began + pause.mul_f64(number as f64 / clients as f64));
-            Client::open(address, number, start.zip(pause)).expect("the server accepts")
+            Client::open(address, number, &talk, start.zip(pause)).expect("the server accepts")
         });
         drive(clients.collect(), began, time, &make)
     });
@@ -190,8 +215,12 @@ fn drive(
         }
         assert!(now.duration_since(began) < time + ANSWER_LIMIT, "clients wait for answers");
         let next = clients.iter().filter(|client| client.state == State::Idle).map(|client| client.due).min();
-        poll.poll(&mut events, Some(next.map_or(ANSWER_LIMIT, |due| due.saturating_duration_since(now))))
-            .unwrap();
+        let limit = next.map_or(ANSWER_LIMIT, |due| due.saturating_duration_since(now));
+        match poll.poll(&mut events, Some(limit)) {
+            // The process was stopped, and goes on.
+            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+            polled => polled.unwrap(),
+        }
         for event in &events {
             clients[event.token().0].advance(&mut load);
         }
@@ -199,6 +228,48 @@ fn drive(
     load.seconds = began.elapsed().as_secs_f64();
     load.processor = processor() - spent;
     load
+}
+
+/// Protocol of a load.
+#[derive(Debug, Clone, Deserialize)]
+pub enum Talk {
+    Http,
+    /// Lines of text: a connection sends `hello`, with its number for `{client}`, and reads until `welcome`; an answer goes
+    /// up to `end`, and is a refusal if it contains `refusal`.
+    Lines {
+        hello: String,
+        welcome: String,
+        end: String,
+        refusal: String,
+    },
+}
+
+impl Talk {
+    /// Greets the server on a new connection.
+    fn greet(&self, stream: &mut std::net::TcpStream, number: usize) -> std::io::Result<()> {
+        let Self::Lines { hello, welcome, .. } = self else { return Ok(()) };
+        stream.write_all(hello.replace("{client}", &number.to_string()).as_bytes())?;
+        let (mut heard, mut part) = (Vec::new(), [0; 4096]);
+        while find(&heard, welcome.as_bytes()).is_none() {
+            match stream.read(&mut part)? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                count => heard.extend_from_slice(&part[..count]),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the status of an answer and the place of its body, when it is whole.
+    fn whole(&self, answer: &[u8]) -> Option<(u16, Range<usize>)> {
+        match self {
+            Self::Http => whole(answer),
+            // The server may say more of its own accord, before and after.
+            Self::Lines { end, refusal, .. } => find(answer, end.as_bytes()).map(|at| {
+                let status = if find(answer, refusal.as_bytes()).is_some() { 400 } else { 200 };
+                (status, 0..at + end.len())
+            }),
+        }
+    }
 }
 
 /// State of a client.
@@ -215,6 +286,7 @@ enum State {
 /// A client of a load.
 struct Client {
     number: usize,
+    talk: Talk,
     stream: mio::net::TcpStream,
     state: State,
     /// Start and interval of its requests, if they are paced.
@@ -233,13 +305,20 @@ struct Client {
 }
 
 impl Client {
-    fn open(address: SocketAddr, number: usize, pace: Option<(Instant, Duration)>) -> std::io::Result<Self> {
-        let stream = std::net::TcpStream::connect(address)?;
+    fn open(
+        address: SocketAddr,
+        number: usize,
+        talk: &Talk,
+        pace: Option<(Instant, Duration)>,
+    ) -> std::io::Result<Self> {
+        let mut stream = std::net::TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
+        talk.greet(&mut stream, number)?;
         stream.set_nonblocking(true)?;
         let now = Instant::now();
         Ok(Self {
             number,
+            talk: talk.clone(),
             stream: mio::net::TcpStream::from_std(stream),
             state: State::Idle,
             pace,
@@ -322,7 +401,7 @@ impl Client {
                 Err(e) => return Err(e),
             }
         }
-        Ok(whole(&self.answer))
+        Ok(self.talk.whole(&self.answer))
     }
 }
 

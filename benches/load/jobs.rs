@@ -1,6 +1,7 @@
 //! Scenes of jobs (ARCP): full cycles beside pgbench, events into one job, and the wake-up of a waiting
 //! worker.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use sqlx::Connection as _;
 
-use super::client::{Connection, request};
+use super::client::{self, Connection, request};
 use super::report::{Report, median};
 use super::scale::{rounds, scaled, spell};
 use super::stage::{KEY, Stage};
@@ -36,16 +37,14 @@ CREATE INDEX ON bench_jobs (agent, id) WHERE status = 'pending';
 ";
 
 /// Registers the agent of the scenes.
-pub async fn register(stage: &Stage) {
-    let mut connection = Connection::open(stage.server.address).await.unwrap();
-    let ask = request("PUT", "/api/v1/arcp/agents/echo/versions/1", KEY, "", "{}");
-    let (status, body) = connection.exchange(&ask).await.unwrap();
-    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+pub async fn register(address: SocketAddr) {
+    client::ask(address, "PUT", "/arcp/agents/echo/versions/1", KEY, &json!({})).await;
 }
 
-async fn worker(stage: &Stage) -> String {
+async fn worker(address: SocketAddr) -> String {
     let said = json!({ "name": "bench", "agents": ["echo@1"], "slots": 64 });
-    stage.post("/workers", &said).await["worker_id"].as_str().unwrap().to_owned()
+    let worker = client::ask(address, "POST", "/workers", KEY, &said).await;
+    worker["worker_id"].as_str().unwrap().to_owned()
 }
 
 async fn ask(connection: &mut Connection, path: &str, body: &str) -> Value {
@@ -58,13 +57,13 @@ async fn ask(connection: &mut Connection, path: &str, body: &str) -> Value {
 /// R4: full cycles per second over HTTP, with one request per step, beside the same four statements in
 /// pgbench.
 pub async fn cycles(stage: &Stage, report: &mut Report) {
-    register(stage).await;
+    register(stage.server.address).await;
     let mut connection = stage.connect().await;
     sqlx::raw_sql(TABLE).execute(&mut connection).await.unwrap();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..rounds() {
         theirs.push(stage.pgbench_script(CYCLE, SUBMITTERS, spell()));
-        ours.push(cycle(stage).await);
+        ours.push(cycle(stage.server.address, &json!({ "x": 1 })).await);
     }
     let open: i64 = sqlx::query_scalar("SELECT count(*) FROM job_clock WHERE ended_at IS NULL")
         .fetch_one(&mut connection)
@@ -85,18 +84,19 @@ pub async fn cycles(stage: &Stage, report: &mut Report) {
     report.add("R4 full job cycle", format!("{:.2}", ours / theirs), "≥ 1.5", ours >= 1.5 * theirs, detail);
 }
 
-/// Submits, claims, heartbeats and completes during [`spell`]; returns the completed jobs per second.
-async fn cycle(stage: &Stage) -> f64 {
-    let (address, done, over) =
-        (stage.server.address, Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+/// Submits jobs with this input, claims, heartbeats and completes them during [`spell`]; returns the completed jobs per
+/// second.
+pub async fn cycle(address: SocketAddr, input: &Value) -> f64 {
+    let (done, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let job = json!({ "agent": "echo", "input": input }).to_string();
+    let submission = Arc::new(request("POST", "/api/v1/jobs", KEY, "", &job));
     let submitted = Arc::new(AtomicUsize::new(0));
     let began = Instant::now();
     let mut tasks = Vec::new();
     for _ in 0..SUBMITTERS {
-        let (submitted, done) = (Arc::clone(&submitted), Arc::clone(&done));
+        let (submitted, done, bytes) = (Arc::clone(&submitted), Arc::clone(&done), Arc::clone(&submission));
         tasks.push(tokio::spawn(async move {
             let mut connection = Connection::open(address).await.unwrap();
-            let bytes = request("POST", "/api/v1/jobs", KEY, "", r#"{"agent":"echo","input":{"x":1}}"#);
             while began.elapsed() < spell() {
                 // Limits the lead over the workers: the scene measures a cycle, not a queue.
                 if submitted.load(Ordering::Relaxed) > done.load(Ordering::Relaxed) + 2_000 {
@@ -110,7 +110,7 @@ async fn cycle(stage: &Stage) -> f64 {
         }));
     }
     for _ in 0..WORKERS {
-        let (id, done, over) = (worker(stage).await, Arc::clone(&done), Arc::clone(&over));
+        let (id, done, over) = (worker(address).await, Arc::clone(&done), Arc::clone(&over));
         tasks.push(tokio::spawn(async move { work(address, &id, &done, &over).await }));
     }
     for task in tasks.drain(..SUBMITTERS) {
@@ -127,7 +127,7 @@ async fn cycle(stage: &Stage) -> f64 {
     done.load(Ordering::Relaxed) as f64 / seconds
 }
 
-async fn work(address: std::net::SocketAddr, id: &str, done: &Arc<AtomicUsize>, over: &Arc<AtomicBool>) {
+async fn work(address: SocketAddr, id: &str, done: &Arc<AtomicUsize>, over: &Arc<AtomicBool>) {
     let mut connection = Connection::open(address).await.unwrap();
     let mut hands = Vec::new();
     for _ in 0..HANDS {
@@ -164,8 +164,8 @@ async fn work(address: std::net::SocketAddr, id: &str, done: &Arc<AtomicUsize>, 
 
 /// Events in batches of 50 into one job, over four concurrent connections.
 pub async fn events(stage: &Stage, report: &mut Report) {
-    register(stage).await;
-    let id = worker(stage).await;
+    register(stage.server.address).await;
+    let id = worker(stage.server.address).await;
     let mut rates = Vec::new();
     for _ in 0..rounds() {
         stage.post("/jobs", &json!({ "agent": "echo" })).await;
@@ -208,8 +208,8 @@ pub async fn events(stage: &Stage, report: &mut Report) {
 
 /// Time from a submission to the answer of a waiting worker's claim.
 pub async fn wake(stage: &Stage, report: &mut Report) {
-    register(stage).await;
-    let id = worker(stage).await;
+    register(stage.server.address).await;
+    let id = worker(stage.server.address).await;
     let (address, count) = (stage.server.address, scaled(500, 20));
     let (sender, mut woken) = tokio::sync::mpsc::unbounded_channel();
     let worker = tokio::spawn(async move {

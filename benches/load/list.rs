@@ -10,7 +10,7 @@ use futures_util::future::LocalBoxFuture;
 
 use super::report::Report;
 use super::stage::Stage;
-use super::{events, jobs, operations, peers, post, scale, scenes, sessions, streams};
+use super::{events, growth, jobs, operations, peers, post, scale, scenes, sessions, streams};
 
 /// Characters of a failure's reason in the table.
 const REASON_CHARS: usize = 300;
@@ -84,6 +84,12 @@ pub const SCENES: &[Scene] = &[
         &[Pgbench],
         Shared(|stage, report| Box::pin(scenes::sends(stage, report))),
     ),
+    scene(
+        "r2",
+        &["R2 batches, one channel", "R2 batches, 100 intents"],
+        &[Pgbench],
+        Shared(|stage, report| Box::pin(scenes::batches(stage, report))),
+    ),
     scene("r3", &["R3 hot channel"], &[], Shared(|stage, report| Box::pin(scenes::spread(stage, report)))),
     scene(
         "r4-cycles",
@@ -137,6 +143,24 @@ pub const SCENES: &[Scene] = &[
         Shared(|stage, report| Box::pin(streams::subscribers(stage, report))),
     ),
     scene(
+        "r8-snapshot",
+        &["R8 held snapshot, one channel", "R8 held snapshot, 100 intents"],
+        &[],
+        Shared(|stage, report| Box::pin(growth::snapshot(stage, report))),
+    ),
+    scene(
+        "r8-intents",
+        &["R8 9,000 intents"],
+        &[],
+        Shared(|stage, report| Box::pin(growth::intents(stage, report))),
+    ),
+    scene(
+        "r8-history",
+        &["R8 sends into a history", "R8 reads from a history"],
+        &[],
+        Alone(|report| Box::pin(growth::history(report))),
+    ),
+    scene(
         "since",
         &["GET …/messages?since="],
         &[],
@@ -154,6 +178,7 @@ pub const SCENES: &[Scene] = &[
         &[Proc],
         Shared(|stage, report| Box::pin(peers::two_servers(stage, report))),
     ),
+    scene("r16", &["R16 two cells"], &[Proc], Alone(|report| Box::pin(peers::cells(report)))),
     scene("idle", &["Idle server"], &[], Fresh(|stage, report| Box::pin(peers::idle(stage, report)))),
     scene(
         "r10",

@@ -3,7 +3,8 @@
 //! `bench-results/latest.md`, unless only some scenes were chosen. After every load it checks that each acknowledged
 //! message exists exactly once and in its sender's order. A scene that fails does not end the others: its rows are
 //! marked as failed, and the program ends with status 1. With `--smoke` (`make bench-smoke`) each scene runs for about a
-//! second to show that it works; that prints a line for each and writes no table.
+//! second to show that it works; that prints a line for each and writes no table. `shoot` and `cycle` are loads on a server
+//! that runs already (`make bench-peers`).
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on says where")]
 #![expect(clippy::disallowed_methods, reason = "a bench has no server whose tasks or chance it could use")]
@@ -16,6 +17,7 @@
 
 mod client;
 mod events;
+mod growth;
 mod jobs;
 mod list;
 mod operations;
@@ -26,6 +28,7 @@ mod report;
 mod scale;
 mod scenes;
 mod sessions;
+mod shoot;
 mod stage;
 mod streams;
 
@@ -42,13 +45,16 @@ fn main() -> ExitCode {
     // `cargo bench` passes its own arguments as well; names of scenes select them.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let wanted: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    if arguments.iter().any(|argument| argument == "--smoke") {
+        scale::make_small();
+    }
+    if let Some(ended) = shoot::run(&wanted) {
+        return ended;
+    }
     if let Some(unknown) = wanted.iter().find(|word| !SCENES.iter().any(|scene| scene.is_called(word))) {
         let names: Vec<&str> = SCENES.iter().map(|scene| scene.name).collect();
         eprintln!("there is no scene `{unknown}`; there are {}", names.join(", "));
         return ExitCode::from(2);
-    }
-    if arguments.iter().any(|argument| argument == "--smoke") {
-        scale::make_small();
     }
     take_files();
     let (mut report, mut stage, mut failed) = (Report::new(), None, 0);

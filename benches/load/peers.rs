@@ -1,5 +1,5 @@
-//! R15: what a message costs with two servers, in processor time of the servers and of PostgreSQL; and what an idle
-//! server asks of its database.
+//! R15 and R16: what a message costs with two servers and with two cells, in processor time of the servers and of
+//! PostgreSQL; and what an idle server asks of its database.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +18,20 @@ const ACQUAINTANCE: Duration = Duration::from_secs(5);
 /// Settings of servers that hand messages to each other.
 const PEERS: [(&str, &str); 1] = [("ENTENTE_PEER_LISTEN", "127.0.0.1:0")];
 
-/// Sends to `to` from clients at these servers, and returns the microseconds of processor time per message.
-async fn cost(stage: &Stage, servers: &[&Process], all: &[&Process], to: &[String]) -> f64 {
-    let spent = || all.iter().map(|server| server.processor()).sum::<f64>() + stage.database_processor();
+/// A server that clients send to, its database, and the channels.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    stage: &'a Stage,
+    server: &'a Process,
+    to: &'a [String],
+}
+
+/// Sends from clients that are divided over these targets, and returns the microseconds of processor time per message.
+async fn cost(targets: &[Target<'_>], spent: impl Fn() -> f64) -> f64 {
     let before = spent();
-    let loads = servers.iter().enumerate().map(|(place, server)| {
-        let (to, clients, first) = (to.to_vec(), CLIENTS / servers.len(), place * CLIENTS);
-        closed(server.address, clients, spell(), move |client, n| {
+    let loads = targets.iter().enumerate().map(|(place, target)| {
+        let (to, clients, first) = (target.to.to_vec(), CLIENTS / targets.len(), place * CLIENTS);
+        closed(target.server.address, clients, spell(), move |client, n| {
             let channel = (client * 7_919 + n * 31) % to.len();
             (channel, Stage::message(&to[channel], first + client, ""))
         })
@@ -32,11 +39,18 @@ async fn cost(stage: &Stage, servers: &[&Process], all: &[&Process], to: &[Strin
     let loads: Vec<Load> = futures_util::future::join_all(loads).await;
     let cost = spent() - before;
     let mut sent = 0;
-    for load in &loads {
-        stage.check(load, to).await;
+    for (target, load) in targets.iter().zip(&loads) {
+        target.stage.check(load, target.to).await;
         sent += load.acked.len();
     }
     cost * 1e6 / sent as f64
+}
+
+/// As [`cost`], to the same channels of one database; also servers that nobody sends to cost something.
+async fn shared_cost(stage: &Stage, servers: &[&Process], all: &[&Process], to: &[String]) -> f64 {
+    let targets: Vec<Target<'_>> = servers.iter().map(|server| Target { stage, server, to }).collect();
+    let spent = || all.iter().map(|server| server.processor()).sum::<f64>() + stage.database_processor();
+    cost(&targets, spent).await
 }
 
 /// R15: two servers beside one, on a hot channel, over 100 intents, and with the second server idle.
@@ -46,14 +60,14 @@ pub async fn two_servers(stage: &Stage, report: &mut Report) {
     for _ in 0..rounds() {
         let a = stage.another_server(&PEERS);
         for (costs, to) in one.iter_mut().zip([&hot, &many]) {
-            costs.push(cost(stage, &[&a], &[&a], to).await);
+            costs.push(shared_cost(stage, &[&a], &[&a], to).await);
         }
         let b = stage.another_server(&PEERS);
         tokio::time::sleep(ACQUAINTANCE).await;
         // First: later, intents that both have written to are handed over for a while.
-        two[2].push(cost(stage, &[&a], &[&a, &b], &many).await);
+        two[2].push(shared_cost(stage, &[&a], &[&a, &b], &many).await);
         for (costs, to) in two.iter_mut().zip([&hot, &many]) {
-            costs.push(cost(stage, &[&a, &b], &[&a, &b], to).await);
+            costs.push(shared_cost(stage, &[&a, &b], &[&a, &b], to).await);
         }
         b.stop();
         a.stop();
@@ -67,6 +81,30 @@ pub async fn two_servers(stage: &Stage, report: &mut Report) {
         );
         report.add(name, format!("{:.2}", both / alone), "≤ 1.15", both <= 1.15 * alone, detail);
     }
+}
+
+/// R16: two cells, each a server with its own PostgreSQL and its own intents, beside one.
+pub async fn cells(report: &mut Report) {
+    let (a, b) = (Stage::set().await, Stage::set().await);
+    let intents = scaled(100, 10);
+    let (to_a, to_b) = (channels(&a, intents, false).await, channels(&b, intents, false).await);
+    let cells = [(&a, &to_a), (&b, &to_b)].map(|(stage, to)| Target { stage, server: &stage.server, to });
+    let spent = |cell: &Target<'_>| cell.server.processor() + cell.stage.database_processor();
+    let (mut one, mut two) = (Vec::new(), Vec::new());
+    for _ in 0..rounds() {
+        for cell in cells {
+            one.push(cost(&[cell], || spent(&cell)).await);
+        }
+        two.push(cost(&cells, || cells.iter().map(spent).sum()).await);
+    }
+    let (one, two) = (median(one), median(two));
+    let detail = format!(
+        "{two:.0} µs of processor time per message, {one:.0} with one cell, {CLIENTS} clients in all, {intents} intents \
+         in each cell"
+    );
+    report.add("R16 two cells", format!("{:.2}", two / one), "≤ 1.1", two <= 1.1 * one, detail);
+    a.strike().await;
+    b.strike().await;
 }
 
 /// Statements per second of an idle server, without those of this measurement.

@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use sqlx::Connection as _;
 
 use super::client::{Connection, Load, closed, paced, request};
 use super::place::Place;
 use super::report::{Report, median};
 use super::scale::{rounds, scaled, spell};
-use super::stage::{KEY, Process, Stage, fdatasync};
+use super::stage::{KEY, PAYLOAD, Process, Stage, channel_uuid, fdatasync};
 
 /// Sends to `channels` from `clients` concurrently, optionally with idempotency keys, and checks the result.
 pub async fn send(stage: &Stage, channels: &[String], clients: usize, idempotent: bool) -> Load {
@@ -90,6 +91,61 @@ async fn against_pgbench(stage: &Stage, report: &mut Report) -> f64 {
     paced_by
 }
 
+/// Messages in a batch of R2.
+const BATCH: usize = 100;
+
+/// R2: messages in batches over HTTP beside rows of the same payload that pgbench inserts with one statement for as many.
+pub async fn batches(stage: &Stage, report: &mut Report) {
+    let row = json!({ "text": "x".repeat(PAYLOAD) });
+    let script = format!(
+        "INSERT INTO bench_rows (payload) SELECT r FROM unnest(array_fill('{row}'::text, ARRAY[{BATCH}])) r;\n"
+    );
+    let names = [("R2 batches, one channel", 1), ("R2 batches, 100 intents", scaled(100, 10))];
+    let (mut ours, mut theirs) = ([Vec::new(), Vec::new()], Vec::new());
+    for _ in 0..rounds() {
+        for (loads, (_, count)) in ours.iter_mut().zip(names) {
+            theirs.push(stage.pgbench_script(&script, 32, spell()));
+            // A channel has a limit, which the batches of all rounds would exceed.
+            loads.push(send_batches(stage, &channels(stage, count, false).await).await);
+        }
+    }
+    let theirs = BATCH as f64 * median(theirs);
+    for (loads, (name, _)) in ours.iter().zip(names) {
+        let rate = BATCH as f64 * median(loads.iter().map(Load::rate).collect());
+        let share = median(loads.iter().map(Load::share).collect());
+        let detail = format!(
+            "{rate:.0} messages/s in batches of {BATCH} over HTTP, {theirs:.0} rows/s in pgbench's, 32 clients, which \
+             use {share:.0} % of the processor"
+        );
+        report.add(name, format!("{:.2}", rate / theirs), "≥ 0.5", rate >= 0.5 * theirs, detail);
+    }
+}
+
+/// Sends batches to `to` from 32 clients, and checks that all their messages exist.
+async fn send_batches(stage: &Stage, to: &[String]) -> Load {
+    let item = json!({ "sender": "agent-0", "payload": { "text": "x".repeat(PAYLOAD) } });
+    let body = json!({ "messages": vec![item; BATCH] }).to_string();
+    let batch =
+        |channel| request("POST", &format!("/api/v1/channels/{channel}/messages/batch"), KEY, "", &body);
+    let requests: Vec<Vec<u8>> = to.iter().map(batch).collect();
+    let load = closed(stage.server.address, 32, spell(), move |client, n| {
+        let channel = (client * 7_919 + n * 31) % requests.len();
+        (channel, requests[channel].clone())
+    })
+    .await;
+    stage.check(&load, to).await;
+    let ids: Vec<uuid::Uuid> = to.iter().map(|channel| channel_uuid(channel)).collect();
+    let mut connection = stage.connect().await;
+    let stored: i64 = sqlx::query_scalar("SELECT count(*) FROM messages WHERE channel_id = ANY($1)")
+        .bind(&ids)
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
+    assert_eq!(stored as usize, BATCH * load.acked.len(), "messages of batches were lost or doubled");
+    load
+}
+
 /// R3: all clients on one channel beside all clients spread over 1,000 channels.
 pub async fn spread(stage: &Stage, report: &mut Report) {
     let (hot, many) = (channels(stage, 1, false).await, channels(stage, scaled(1_000, 20), false).await);
@@ -157,7 +213,7 @@ pub async fn features(stage: &Stage, report: &mut Report) {
 pub async fn since(stage: &Stage, report: &mut Report) {
     let channel = channels(stage, 1, false).await.remove(0);
     let path = format!("/channels/{channel}/messages");
-    let item = json!({ "sender": "agent-0", "payload": { "text": "x".repeat(270) } });
+    let item = json!({ "sender": "agent-0", "payload": { "text": "x".repeat(PAYLOAD) } });
     let batch = json!({ "messages": vec![item.clone(); 100] });
     let mut last = String::new();
     for _ in 0..scaled(1_000, 5) {

@@ -66,7 +66,7 @@ impl Session {
 
 /// Time from a submission to its acceptance, which is durable by then: one session, one job at a time.
 pub async fn submit(stage: &Stage, report: &mut Report) {
-    register(stage).await;
+    register(stage.server.address).await;
     let mut session = Session::open(stage.server.address).await;
     let ask = json!({ "agent": "echo", "input": { "x": 1 } });
     let submits = scaled(SUBMITS, 50);

@@ -7,14 +7,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
-use entente_domain::ids::MessageId;
+use entente_domain::ids::{ChannelId, MessageId};
 use entente_store::binaries::Binaries;
 use entente_store::private::Private;
+use futures_util::stream::{self, StreamExt as _};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
-use super::client::{Connection, Load, request, ticks};
+use super::client::{Load, ask, request, ticks};
 use super::place::{self, Place};
 use super::scale::scaled;
 
@@ -25,7 +26,10 @@ pub const KEY: &str = "bench-key";
 pub const LISTENER_KEYS: [&str; 4] = ["listener-key-0", "listener-key-1", "listener-key-2", "listener-key-3"];
 
 /// Bytes of a message's text.
-const PAYLOAD: usize = 270;
+pub const PAYLOAD: usize = 270;
+
+/// Concurrent requests that create what a scene needs.
+const SETTERS: usize = 16;
 
 /// Time limit for a server's start.
 const START_LIMIT: Duration = Duration::from_mins(1);
@@ -264,24 +268,19 @@ impl Stage {
     }
 
     async fn ask(&self, method: &str, path: &str, key: &str, body: &Value) -> Value {
-        let mut connection = Connection::open(self.server.address).await.unwrap();
-        let bytes = request(method, &format!("/api/v1{path}"), key, "", &body.to_string());
-        let (status, body) = connection.exchange(&bytes).await.unwrap();
-        assert!((200..300).contains(&status), "{path}: {status} {}", String::from_utf8_lossy(&body));
-        serde_json::from_slice(&body).unwrap()
+        ask(self.server.address, method, path, key, body).await
     }
 
-    /// Creates intents, each with one channel; returns pairs of intent and channel.
+    /// Creates intents, each with one channel, some at a time; returns pairs of intent and channel.
     pub async fn talks(&self, count: usize, options: &Value) -> Vec<(String, String)> {
-        let mut talks = Vec::with_capacity(count);
-        for _ in 0..count {
+        let talk = async |_| {
             let intent =
                 self.post("/intents", &json!({ "title": "bench" })).await["id"].as_str().unwrap().to_owned();
             let ask = json!({ "name": "bench", "options": options });
             let channel = self.post(&format!("/intents/{intent}/channels"), &ask).await;
-            talks.push((intent, channel["id"].as_str().unwrap().to_owned()));
-        }
-        talks
+            (intent, channel["id"].as_str().unwrap().to_owned())
+        };
+        stream::iter(0..count).map(talk).buffered(SETTERS).collect().await
     }
 
     /// Builds a request that sends a message.
@@ -297,13 +296,22 @@ impl Stage {
     pub async fn check(&self, load: &Load, channels: &[String]) {
         assert_eq!(load.failures, 0, "some requests failed");
         let mut connection = self.connect().await;
-        let ids: Vec<uuid::Uuid> =
-            load.acked.iter().map(|(.., id)| id.parse::<MessageId>().unwrap().uuid()).collect();
-        let found: Vec<(uuid::Uuid, i64)> = sqlx::query_as("SELECT id, seq FROM messages WHERE id = ANY($1)")
-            .bind(&ids)
-            .fetch_all(&mut connection)
-            .await
-            .unwrap();
+        let acked: Vec<MessageId> = load.acked.iter().map(|(.., id)| id.parse().unwrap()).collect();
+        let ids: Vec<uuid::Uuid> = acked.iter().map(|id| id.uuid()).collect();
+        let numbers: Vec<i64> = acked.iter().map(|id| id.number().into()).collect();
+        let channels_of: Vec<uuid::Uuid> =
+            load.acked.iter().map(|(_, channel, _)| channel_uuid(&channels[*channel])).collect();
+        // By the primary key, because a scene's table may have millions of rows.
+        let found: Vec<(uuid::Uuid, i64)> = sqlx::query_as(
+            "SELECT id, seq FROM messages JOIN UNNEST($1::uuid[], $2::bigint[], $3::uuid[]) AS a (channel_id, number, id)
+             USING (channel_id, number, id)",
+        )
+        .bind(&channels_of)
+        .bind(&numbers)
+        .bind(&ids)
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
         let places: std::collections::HashMap<_, _> = found.iter().copied().collect();
         assert_eq!(found.len(), ids.len(), "acknowledged messages are missing or doubled");
         assert_eq!(places.len(), ids.len(), "an id was given twice");
@@ -315,6 +323,11 @@ impl Stage {
         }
         connection.close().await.unwrap();
     }
+}
+
+/// Returns a channel's id as the database has it.
+pub fn channel_uuid(channel: &str) -> uuid::Uuid {
+    channel.parse::<ChannelId>().unwrap().uuid()
 }
 
 /// Returns the median duration in seconds of an `fdatasync` after a small write on the disk of `dir`.
