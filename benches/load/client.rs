@@ -28,6 +28,8 @@ pub struct Load {
     pub seconds: f64,
     /// Processor time in seconds that the clients used.
     pub processor: f64,
+    /// What each request has cost, in words, if it was measured.
+    pub costs: String,
 }
 
 impl Load {

@@ -76,15 +76,31 @@ async fn intents(stage: &Stage) -> Vec<String> {
     ids
 }
 
+/// Requests per second, and what each has cost.
+struct Pace {
+    rate: f64,
+    costs: String,
+}
+
+impl From<Load> for Pace {
+    fn from(load: Load) -> Self {
+        Self { rate: load.rate(), costs: load.costs }
+    }
+}
+
 /// Runs the same kind of request during [`spell`], on one intent after the other.
-async fn repeat(stage: &Stage, make: impl Fn(usize, usize) -> Vec<u8> + Clone + Send + 'static) -> Load {
-    let load = closed(stage.server.address, CLIENTS, spell(), move |client, n| (0, make(client, n))).await;
+async fn repeat(stage: &Stage, make: impl Fn(usize, usize) -> Vec<u8> + Clone + Send + 'static) -> Repeated {
+    let before = stage.costs();
+    let mut load =
+        closed(stage.server.address, CLIENTS, spell(), move |client, n| (0, make(client, n))).await;
     assert_eq!(load.failures, 0, "requests were refused");
+    load.costs = before.each(stage, load.acked.len());
     load
 }
 
-/// Sends each request once; returns how many per second.
-async fn each(stage: &Stage, requests: Vec<Vec<u8>>) -> f64 {
+/// Sends each request once.
+async fn each(stage: &Stage, requests: Vec<Vec<u8>>) -> Pace {
+    let before = stage.costs();
     let (requests, next, began) = (Arc::new(requests), Arc::new(AtomicUsize::new(0)), Instant::now());
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| {
@@ -101,7 +117,8 @@ async fn each(stage: &Stage, requests: Vec<Vec<u8>>) -> f64 {
     for client in clients {
         client.await.unwrap();
     }
-    requests.len() as f64 / began.elapsed().as_secs_f64()
+    let rate = requests.len() as f64 / began.elapsed().as_secs_f64();
+    Pace { rate, costs: before.each(stage, requests.len()) }
 }
 
 fn post(path: &str, body: &str) -> Vec<u8> {
@@ -109,17 +126,17 @@ fn post(path: &str, body: &str) -> Vec<u8> {
 }
 
 /// Rates of one round, in the order of [`NAMES`].
-async fn round(stage: &Stage, to: &[String]) -> Vec<f64> {
+async fn round(stage: &Stage, to: &[String]) -> Vec<Pace> {
     let at = |client: usize, n: usize, count: usize| (client * 7_919 + n * 31) % count;
     let (ids, count) = (to.to_vec(), to.len());
     let task = json!({ "name": "bench", "input": { "text": "x".repeat(150) } }).to_string();
     let made =
         repeat(stage, move |client, n| post(&format!("/intents/{}/tasks", ids[at(client, n, count)]), &task))
             .await;
-    let mut rates = vec![made.rate()];
-    let tasks: Vec<&String> = made.acked.iter().map(|(_, _, id)| id).collect();
+    let tasks: Vec<String> = made.acked.iter().map(|(_, _, id)| id.clone()).collect();
+    let mut paces = vec![made.into()];
     for verb in ["claim", "complete"] {
-        rates.push(
+        paces.push(
             each(stage, tasks.iter().map(|id| post(&format!("/tasks/{id}/{verb}"), "{}")).collect()).await,
         );
     }
@@ -129,16 +146,16 @@ async fn round(stage: &Stage, to: &[String]) -> Vec<f64> {
         let body = format!(r#"{{"scope":"s{client}x{n}","duration_seconds":1}}"#);
         post(&format!("/intents/{}/leases", ids[at(client, n, count)]), &body)
     });
-    rates.push(leases.await.rate());
+    paces.push(leases.await.into());
     let ids = to.to_vec();
     let costs = repeat(stage, move |client, n| {
         let body = r#"{"cost_type":"tokens","amount":0.01,"unit":"USD"}"#;
         post(&format!("/intents/{}/costs", ids[at(client, n, count)]), body)
     });
-    rates.push(costs.await.rate());
+    paces.push(costs.await.into());
     let body = json!({ "title": "bench", "state": { "x": "y".repeat(150) } }).to_string();
-    rates.push(repeat(stage, move |_, _| post("/intents", &body)).await.rate());
-    rates
+    paces.push(repeat(stage, move |_, _| post("/intents", &body)).await.into());
+    paces
 }
 
 /// The rows of [`operations`], with the script in pgbench that each stands beside.
@@ -168,20 +185,23 @@ pub async fn operations(stage: &Stage, report: &mut Report) {
     tables(stage).await;
     let to = intents(stage).await;
     let (mut ours, mut theirs) = (vec![Vec::new(); NAMES.len()], vec![Vec::new(); NAMES.len()]);
+    let mut costs = vec![String::new(); NAMES.len()];
     for _ in 0..rounds() {
         let scripts =
             [CREATE, CHANGE, OPEN].map(|script| (script, stage.pgbench_script(script, CLIENTS, spell())));
         for (index, (_, script)) in NAMES.iter().enumerate() {
             theirs[index].extend(scripts.iter().find(|(known, _)| known == script).map(|(_, rate)| *rate));
         }
-        for (index, rate) in round(stage, &to).await.into_iter().enumerate() {
-            ours[index].push(rate);
+        for (index, pace) in round(stage, &to).await.into_iter().enumerate() {
+            ours[index].push(pace.rate);
+            costs[index] = pace.costs;
         }
     }
-    for (((name, _), ours), theirs) in NAMES.into_iter().zip(ours).zip(theirs) {
+    for ((((name, _), ours), theirs), costs) in NAMES.into_iter().zip(ours).zip(theirs).zip(costs) {
         let (ours, theirs) = (median(ours), median(theirs));
-        let detail =
-            format!("{ours:.0}/s over HTTP, {theirs:.0} transactions of the same statements in pgbench");
+        let detail = format!(
+            "{ours:.0}/s over HTTP, {theirs:.0} transactions of the same statements in pgbench; {costs}"
+        );
         report.add(name, format!("{:.2}", ours / theirs), "≥ 1.0", ours >= theirs, detail);
     }
 }
@@ -191,6 +211,7 @@ pub async fn reads(stage: &Stage, report: &mut Report) {
     tables(stage).await;
     let to = intents(stage).await;
     let (mut ours, mut theirs, mut p50) = (Vec::new(), Vec::new(), Vec::new());
+    let mut costs = String::new();
     for _ in 0..rounds() {
         theirs.push(stage.pgbench_script(READ, CLIENTS, spell()));
         let (ids, count) = (to.clone(), to.len());
@@ -201,10 +222,11 @@ pub async fn reads(stage: &Stage, report: &mut Report) {
         .await;
         p50.push(load.quantile(0.5));
         ours.push(load.rate());
+        costs = load.costs;
     }
     let (ours, theirs, p50) = (median(ours), median(theirs), median(p50));
     let detail = format!(
-        "{ours:.0} reads/s over HTTP, p50 {:.2} ms, {theirs:.0} SELECTs in pgbench, {CLIENTS} clients",
+        "{ours:.0} reads/s over HTTP, p50 {:.2} ms, {theirs:.0} SELECTs in pgbench, {CLIENTS} clients; {costs}",
         p50 / 1e3
     );
     report.add("R13 GET intent", format!("{:.2}", ours / theirs), "≥ 0.5", ours >= 0.5 * theirs, detail);

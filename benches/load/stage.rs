@@ -133,6 +133,23 @@ impl Drop for Process {
     }
 }
 
+/// Processor time in seconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Costs {
+    server: f64,
+    database: f64,
+}
+
+impl Costs {
+    /// Describes what each of these operations has cost since then.
+    pub fn each(self, stage: &Stage, operations: usize) -> String {
+        let now = stage.costs();
+        let micros = |spent: f64| spent * 1e6 / operations.max(1) as f64;
+        let (server, database) = (micros(now.server - self.server), micros(now.database - self.database));
+        format!("each takes {server:.0} µs of the server's processor time and {database:.0} of PostgreSQL's")
+    }
+}
+
 /// The environment: PostgreSQL and the server. When it is dropped, both are stopped, in the order of the fields.
 pub struct Stage {
     pub server: Process,
@@ -185,6 +202,11 @@ impl Stage {
             }
         }
         ticks / rustix::param::clock_ticks_per_second() as f64
+    }
+
+    /// Returns the processor time that the server and PostgreSQL have used.
+    pub fn costs(&self) -> Costs {
+        Costs { server: self.server.processor(), database: self.database_processor() }
     }
 
     /// Replaces the server by a fresh process.

@@ -136,7 +136,7 @@ fn only_one_place_each() {
         ("reqwest::Client::", "crates/client/src/remote.rs src/background/egress.rs"),
         ("PgPoolOptions", "crates/store/src/lib.rs"),
         ("pg_notify(", "crates/kernel/src/nodes.rs crates/store/src/engine.rs"),
-        ("PgListener", "src/background/peers/bus.rs crates/store/src/engine.rs"),
+        ("PgListener", "src/background/peers/bus.rs crates/store/src/pool.rs"),
     ];
     let mut faults = Vec::new();
     for (word, place) in places {
