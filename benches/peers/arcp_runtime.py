@@ -1,7 +1,6 @@
 """ARCP's Python runtime, from PyPI, with its log in SQLite."""
 
 import contextlib
-import importlib.metadata
 import sys
 
 import kit
@@ -11,7 +10,7 @@ TOKEN = "peers-token"
 
 
 def version(_stage) -> str:
-    return importlib.metadata.version("agentruntimecontrolprotocol")
+    return kit.pypi_version("agentruntimecontrolprotocol")
 
 
 @contextlib.contextmanager

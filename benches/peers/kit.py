@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import dataclasses
+import importlib.metadata
 import json
 import os
 import shutil
@@ -230,6 +231,14 @@ def npm_version(package: str) -> str:
     if not described.exists():
         raise Unavailable(f"npm has not installed {package} here")
     return json.loads(described.read_text())["version"]
+
+
+def pypi_version(package: str) -> str:
+    """Returns the version of an installed package of PyPI."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        raise Unavailable(f"pip has not installed {package} here") from None
 
 
 def note(text: str):

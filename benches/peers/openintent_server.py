@@ -1,7 +1,6 @@
 """OpenIntent's reference server, from PyPI, on its SQLite."""
 
 import contextlib
-import importlib.metadata
 import sys
 
 import kit
@@ -11,7 +10,7 @@ KEY = "peers-key"
 
 
 def version(_stage) -> str:
-    return importlib.metadata.version("openintent")
+    return kit.pypi_version("openintent")
 
 
 @contextlib.contextmanager
