@@ -22,6 +22,9 @@ async fn take_back(pool: &Pool) {
     let text = "
         DROP TRIGGER mark_logs ON intent_clock; DROP TRIGGER mark_new_logs ON intent_clock;
         DROP TRIGGER mark_jobs ON job_events; DROP TRIGGER mark_sent ON aee_envelopes; DROP TRIGGER mark_approved ON aee_envelopes;
+        DROP VIEW log_order_empty;
+        DROP TABLE event_leaves, log_floors, log_order_search;
+        ALTER TABLE checkpoints DROP COLUMN spent;
         ALTER TABLE webhook_endpoints DROP COLUMN hears_from;
         ALTER TABLE triggers DROP COLUMN hears_from;
         ALTER TABLE webhook_cursor DROP COLUMN global, DROP COLUMN global_seq;
