@@ -89,7 +89,7 @@ impl From<Load> for Pace {
 }
 
 /// Runs the same kind of request during [`spell`], on one intent after the other.
-async fn repeat(stage: &Stage, make: impl Fn(usize, usize) -> Vec<u8> + Clone + Send + 'static) -> Repeated {
+async fn repeat(stage: &Stage, make: impl Fn(usize, usize) -> Vec<u8> + Clone + Send + 'static) -> Load {
     let before = stage.costs();
     let mut load =
         closed(stage.server.address, CLIENTS, spell(), move |client, n| (0, make(client, n))).await;
