@@ -185,23 +185,18 @@ impl Stage {
     }
 
     /// Returns the processor time in seconds that PostgreSQL's processes have used, also those that have ended.
+    ///
+    /// What ends while it looks would be missed or counted twice, so it looks again.
     pub fn database_processor(&self) -> f64 {
         let pid = std::fs::read_to_string(self.place.dir.join("postgres/postmaster.pid")).unwrap();
-        let postmaster = pid.lines().next().unwrap().trim().to_owned();
-        let mut ticks = 0.0;
-        for entry in std::fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
-            // It may have ended meanwhile; then the postmaster's own figures have it.
-            let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-            let (name, fields) = stat.rsplit_once(") ").unwrap();
-            let fields: Vec<&str> = fields.split(' ').collect();
-            let of = |field: usize| fields[field].parse::<f64>().unwrap();
-            if name.starts_with(&format!("{postmaster} ")) {
-                ticks += of(11) + of(12) + of(13) + of(14);
-            } else if fields[1] == postmaster {
-                ticks += of(11) + of(12);
+        let postmaster: u32 = pid.lines().next().unwrap().trim().parse().unwrap();
+        let ticks = loop {
+            let (before, backends, after) = (own(postmaster), children(postmaster), own(postmaster));
+            if before.1 == after.1 {
+                break before.0 + before.1 + backends;
             }
-        }
-        ticks / rustix::param::clock_ticks_per_second() as f64
+        };
+        ticks as f64 / rustix::param::clock_ticks_per_second() as f64
     }
 
     /// Returns the processor time that the server and PostgreSQL have used.
@@ -365,4 +360,24 @@ pub fn fdatasync(dir: &Path) -> f64 {
     }
     std::fs::remove_file(path).unwrap();
     super::report::median(times)
+}
+
+/// Returns the ticks that a process has used itself, and those of its children that have ended.
+fn own(pid: u32) -> (u64, u64) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<u64> =
+        stat.rsplit_once(") ").unwrap().1.split(' ').map(|field| field.parse().unwrap_or(0)).collect();
+    (fields[11] + fields[12], fields[13] + fields[14])
+}
+
+/// Returns the ticks that the present children of a process have used.
+fn children(parent: u32) -> u64 {
+    let stats = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let stats = stats.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    let of = |stat: String| {
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let is_child = fields[1] == parent.to_string();
+        is_child.then(|| fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap())
+    };
+    stats.filter_map(of).sum()
 }

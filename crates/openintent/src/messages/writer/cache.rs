@@ -27,7 +27,7 @@ use super::append::Append;
 
 /// Maximum number of intents in the cache of a writer; the least recently used one is dropped. A batch names far fewer
 /// intents, and [`IntentCache::prepare`] uses all of them: none is dropped while the batch needs it.
-const CAPACITY: usize = 4_096;
+const CAPACITY: usize = 16_384;
 /// Number of channels, or of senders, cached for one intent at which its entry is loaded anew. It is checked between
 /// batches only, because a batch needs all senders that it has loaded, however many.
 const PER_INTENT: usize = 10_000;
