@@ -74,7 +74,8 @@ pub async fn intents(stage: &Stage, report: &mut Report) {
 /// The clocks' trigger leaves marks, which the parts cover already.
 const COPY: &str = "
 WITH last AS MATERIALIZED (
-    SELECT DISTINCT ON (channel_id) * FROM messages ORDER BY channel_id, number DESC),
+    SELECT m.* FROM channels c CROSS JOIN LATERAL (
+        SELECT * FROM messages WHERE channel_id = c.id ORDER BY number DESC LIMIT 1) m),
 copies AS MATERIALIZED (
     SELECT l.channel_id, l.number + n AS number, l.intent_id, l.seq + n AS seq, now() - make_interval(secs => 0.001 * ($1 - n)) AS at,
            row_number() OVER () AS place
