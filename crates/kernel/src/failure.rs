@@ -1,6 +1,7 @@
 //! Errors of operations; `crates/http/src/error.rs` maps them to responses.
 
 use entente_domain::refusal::{Code, Refusal};
+use entente_runtime::deadlines;
 use entente_runtime::deadlines::Late;
 use entente_runtime::turnstile::QueueFull;
 use entente_store::commit::Unanswered;
@@ -86,6 +87,10 @@ impl From<QueueFull> for AppError {
 
 impl From<sqlx::Error> for AppError {
     fn from(error: sqlx::Error) -> Self {
+        if entente_store::is_disconnected(&error) {
+            // Its connection is not used again, and others may have ended with it.
+            deadlines::doubt();
+        }
         if let Some(state) = entente_store::rolled_back(&error) {
             return Self::RolledBack { state, why: error.to_string() };
         }

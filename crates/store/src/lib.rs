@@ -73,6 +73,21 @@ pub fn rolled_back(error: &sqlx::Error) -> Option<&'static str> {
     ROLLED_BACK.into_iter().find(|state| *state == code)
 }
 
+/// Returns whether an error ends its connection.
+#[must_use]
+pub fn is_disconnected(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
+            true
+        }
+        // Class 08: connection; 57P: the server or somebody ends it; 25P03 to 25P04: it was idle in a transaction, or too long in one.
+        sqlx::Error::Database(e) => e.code().is_some_and(|code| {
+            code.starts_with("08") || code.starts_with("57P") || code == "25P03" || code == "25P04"
+        }),
+        _ => false,
+    }
+}
+
 /// Creates a pool of connections for requests; it connects on first use.
 ///
 /// When `leaving` is cancelled, the threads that serve requests end along with the connections that they

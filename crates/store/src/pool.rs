@@ -25,6 +25,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::confirmations::Confirmations;
+use crate::lives;
 
 /// A connection idle for longer is tested before use, so that a restart of PostgreSQL fails no request; a
 /// connection in steady use is not, so that the hot path pays no extra round trip.
@@ -32,6 +33,9 @@ pub(crate) const TEST_AFTER_IDLE: Duration = Duration::from_millis(500);
 
 /// Time after which a connection in steady use goes back to `sqlx`, which closes those that are too old.
 const STEADY_USE: Duration = Duration::from_mins(1);
+
+/// Time after which a connection that nobody needs is closed.
+const NEEDED: Duration = Duration::from_mins(10);
 
 /// A pool of connections; clones share it.
 #[derive(Debug, Clone)]
@@ -155,8 +159,14 @@ impl Pool {
         let permit = timeout(self.0.patience, Arc::clone(&self.0.permits).acquire_owned()).await;
         let permit = permit.map_err(|_late| sqlx::Error::PoolTimedOut)?;
         let permit = permit.map_err(|_closed| sqlx::Error::PoolClosed)?;
-        if let Some(opened) = self.shelved() {
-            return Ok((opened, permit));
+        let began = Instant::now();
+        while let Some(mut found) = self.shelved() {
+            if found.works().await {
+                return found.0.take().map(|opened| (opened, permit)).ok_or(sqlx::Error::PoolClosed);
+            }
+            if began.elapsed() > self.0.patience {
+                return Err(sqlx::Error::PoolTimedOut);
+            }
         }
         let (connection, now) = (self.0.connections.acquire().await?, Instant::now());
         Ok((Opened { connection, taken_at: now, used_at: now }, permit))
@@ -166,7 +176,7 @@ impl Pool {
     pub async fn close(&self) {
         self.0.permits.close();
         let shelf = std::mem::take(&mut *self.0.shelf());
-        drop(shelf);
+        drop(shelf.into_iter().map(|opened| Found(Some(opened))).collect::<Vec<_>>());
         self.0.connections.close().await;
     }
 
@@ -176,22 +186,51 @@ impl Pool {
         self.0.connections.connect_options()
     }
 
-    /// Takes the connection that was used last, if it needs no test. The others stay, except those that have been idle.
-    fn shelved(&self) -> Option<Opened> {
+    /// Takes the connection that was used last, and closes those that nobody has needed for long.
+    fn shelved(&self) -> Option<Found> {
         let mut shelf = self.0.shelf();
         if !self.0.is_sure() {
             let all = std::mem::take(&mut *shelf);
             drop(shelf);
-            drop(all);
+            // Those just used go back to `sqlx`, which tests them; the others may not even answer.
+            let (idle, used): (Vec<Opened>, Vec<Opened>) = all.into_iter().partition(Opened::is_idle);
+            drop(used);
+            drop(idle.into_iter().map(|opened| Found(Some(opened))).collect::<Vec<_>>());
             return None;
         }
-        let idle = shelf.iter().take_while(|opened| opened.used_at.elapsed() > TEST_AFTER_IDLE).count();
-        let idle: Vec<Opened> = shelf.drain(..idle).collect();
-        let last = shelf.pop_back();
-        // `sqlx` pings them in the background, outside of the lock.
+        let unneeded = shelf.iter().take_while(|opened| opened.used_at.elapsed() > NEEDED).count();
+        let unneeded: Vec<Found> = shelf.drain(..unneeded).map(|opened| Found(Some(opened))).collect();
+        let last = shelf.pop_back().map(|opened| Found(Some(opened)));
         drop(shelf);
-        drop(idle);
+        drop(unneeded);
         last
+    }
+}
+
+/// A connection from the shelf, which is closed unless it is taken out: it may hang.
+struct Found(Option<Opened>);
+
+impl Found {
+    /// Returns whether the connection can be used: it was used just now, or it answers.
+    async fn works(&mut self) -> bool {
+        match &mut self.0 {
+            Some(opened) if opened.is_idle() => lives(&mut opened.connection).await.is_ok(),
+            found => found.is_some(),
+        }
+    }
+}
+
+impl Drop for Found {
+    fn drop(&mut self) {
+        if let Some(opened) = &mut self.0 {
+            opened.connection.close_on_drop();
+        }
+    }
+}
+
+impl Opened {
+    fn is_idle(&self) -> bool {
+        self.used_at.elapsed() > TEST_AFTER_IDLE
     }
 }
 

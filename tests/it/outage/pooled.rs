@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use entente_runtime::deadlines::doubtful;
 use entente_store::Pool;
 use futures_util::FutureExt as _;
-use sqlx::Executor as _;
+use sqlx::{AssertSqlSafe, Executor as _};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -114,7 +114,7 @@ async fn a_connection_that_ended_on_the_shelf_is_replaced() {
     let first = pid(&pool).await;
     let other = self::pool(1).await;
     // While it rests, longer than a connection is trusted.
-    other.execute(sqlx::AssertSqlSafe(format!("SELECT pg_terminate_backend({first})"))).await.unwrap();
+    other.execute(AssertSqlSafe(format!("SELECT pg_terminate_backend({first})"))).await.unwrap();
     tokio::time::sleep(Duration::from_millis(700)).await;
     assert_ne!(pid(&pool).await, first);
     pool.close().await;
@@ -135,4 +135,20 @@ async fn a_closed_pool_waits_for_what_is_in_use_and_gives_nothing_more() {
     assert!(!closing.is_finished(), "one is in use");
     drop(one);
     timeout(Duration::from_secs(5), closing).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_ended_in_use_fails_one_statement() {
+    let pool = pool(1).await;
+    let first = pid(&pool).await;
+    let other = self::pool(1).await;
+    let ended = AssertSqlSafe(format!("SELECT pg_terminate_backend({first})"));
+    sqlx::raw_sql(ended).execute(&other).await.unwrap();
+    // At once, while the connection is trusted. As everywhere, the error becomes the server's own.
+    let failed = sqlx::raw_sql("SELECT 1").execute(&pool).await;
+    let failure = failed.map_err(entente_kernel::AppError::from).err();
+    assert!(failure.is_none_or(|failure| failure.is_passing()));
+    assert_ne!(pid(&pool).await, first, "it is not used again");
+    pool.close().await;
+    other.close().await;
 }
