@@ -80,7 +80,8 @@ pub fn is_disconnected(error: &sqlx::Error) -> bool {
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
             true
         }
-        // Class 08: connection; 57P: the server or somebody ends it; 25P03 to 25P04: it was idle in a transaction, or too long in one.
+        // Class 08: connection; 57P: the server or somebody ends it; 25P03, 25P04: it was idle in a transaction, or
+        // too long in one.
         sqlx::Error::Database(e) => e.code().is_some_and(|code| {
             code.starts_with("08") || code.starts_with("57P") || code == "25P03" || code == "25P04"
         }),
@@ -133,7 +134,7 @@ const LED: [(&str, &str); 3] =
 const PLANNED: [(&str, &str); 3] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("jit", "off"),
-    // A statement that reads a few rows does not wait for helpers to start.
+    // A statement that reads a few rows does not wait for parallel workers to start.
     ("max_parallel_workers_per_gather", "0"),
 ];
 

@@ -1,8 +1,11 @@
 //! The pool that the server's work takes its connections from.
 //!
-//! It is `sqlx`'s, which opens, tests and closes connections, with a shelf in front of it: `sqlx` pings each connection that
-//! comes back, a round trip to PostgreSQL for every read. A connection whose last statement is answered needs no ping. It goes
-//! back to the shelf, and the next user takes it from there.
+//! It is `sqlx`'s, which opens, tests and closes connections, with a list of ready ones in front of it: `sqlx` pings each
+//! connection that comes back, a round trip to PostgreSQL for every read. A connection whose last statement is answered needs
+//! no ping. It joins the list, and the next user takes it from there.
+//!
+//! A statement whose future is dropped half-way, without the mark of doubt, leaves its connection to the next user, whose
+//! statement waits until PostgreSQL has ended the abandoned one.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -49,8 +52,8 @@ struct Shared {
     /// Time limit of a wait for a permit.
     patience: Duration,
     /// Connections that can be used at once; those used last are at the back.
-    shelf: Mutex<VecDeque<Opened>>,
-    /// Ends the shelf: the threads that connections belong to end.
+    ready: Mutex<VecDeque<Opened>>,
+    /// Ends the list: the threads that connections belong to end.
     leaving: CancellationToken,
     confirmations: Confirmations,
 }
@@ -100,7 +103,7 @@ impl Pool {
             permits: Arc::new(Semaphore::new(most)),
             patience: options.get_acquire_timeout(),
             connections,
-            shelf: Mutex::default(),
+            ready: Mutex::default(),
             leaving: leaving.clone(),
             confirmations: confirmations.clone(),
         }))
@@ -160,9 +163,9 @@ impl Pool {
         let permit = permit.map_err(|_late| sqlx::Error::PoolTimedOut)?;
         let permit = permit.map_err(|_closed| sqlx::Error::PoolClosed)?;
         let began = Instant::now();
-        while let Some(mut found) = self.shelved() {
-            if found.works().await {
-                return found.0.take().map(|opened| (opened, permit)).ok_or(sqlx::Error::PoolClosed);
+        while let Some(candidate) = self.candidate() {
+            if let Some(opened) = candidate.tested().await {
+                return Ok((opened, permit));
             }
             if began.elapsed() > self.0.patience {
                 return Err(sqlx::Error::PoolTimedOut);
@@ -175,8 +178,8 @@ impl Pool {
     /// Closes the pool, and waits until all of its connections are back and closed.
     pub async fn close(&self) {
         self.0.permits.close();
-        let shelf = std::mem::take(&mut *self.0.shelf());
-        drop(shelf.into_iter().map(|opened| Found(Some(opened))).collect::<Vec<_>>());
+        let ready = std::mem::take(&mut *self.0.ready());
+        close_all(ready);
         self.0.connections.close().await;
     }
 
@@ -187,40 +190,44 @@ impl Pool {
     }
 
     /// Takes the connection that was used last, and closes those that nobody has needed for long.
-    fn shelved(&self) -> Option<Found> {
-        let mut shelf = self.0.shelf();
+    fn candidate(&self) -> Option<Candidate> {
+        let mut ready = self.0.ready();
         if !self.0.is_sure() {
-            let all = std::mem::take(&mut *shelf);
-            drop(shelf);
+            let all = std::mem::take(&mut *ready);
+            drop(ready);
             // Those just used go back to `sqlx`, which tests them; the others may not even answer.
-            let (idle, used): (Vec<Opened>, Vec<Opened>) = all.into_iter().partition(Opened::is_idle);
-            drop(used);
-            drop(idle.into_iter().map(|opened| Found(Some(opened))).collect::<Vec<_>>());
+            close_all(all.into_iter().filter(Opened::is_idle));
             return None;
         }
-        let unneeded = shelf.iter().take_while(|opened| opened.used_at.elapsed() > NEEDED).count();
-        let unneeded: Vec<Found> = shelf.drain(..unneeded).map(|opened| Found(Some(opened))).collect();
-        let last = shelf.pop_back().map(|opened| Found(Some(opened)));
-        drop(shelf);
-        drop(unneeded);
-        last
+        let unneeded = ready.iter().take_while(|opened| opened.used_at.elapsed() > NEEDED).count();
+        let unneeded: Vec<Opened> = ready.drain(..unneeded).collect();
+        let last = ready.pop_back();
+        drop(ready);
+        close_all(unneeded);
+        last.map(|opened| Candidate(Some(opened)))
     }
 }
 
-/// A connection from the shelf, which is closed unless it is taken out: it may hang.
-struct Found(Option<Opened>);
+/// Closes connections, in the background.
+fn close_all(all: impl IntoIterator<Item = Opened>) {
+    all.into_iter().for_each(|opened| drop(Candidate(Some(opened))));
+}
 
-impl Found {
-    /// Returns whether the connection can be used: it was used just now, or it answers.
-    async fn works(&mut self) -> bool {
-        match &mut self.0 {
-            Some(opened) if opened.is_idle() => lives(&mut opened.connection).await.is_ok(),
-            found => found.is_some(),
+/// A connection of the list, which is closed unless it passes its test: it may hang.
+struct Candidate(Option<Opened>);
+
+impl Candidate {
+    /// Returns the connection if it can be used: it was used just now, or it answers.
+    async fn tested(mut self) -> Option<Opened> {
+        let opened = self.0.as_mut()?;
+        if opened.is_idle() && lives(&mut opened.connection).await.is_err() {
+            return None;
         }
+        self.0.take()
     }
 }
 
-impl Drop for Found {
+impl Drop for Candidate {
     fn drop(&mut self) {
         if let Some(opened) = &mut self.0 {
             opened.connection.close_on_drop();
@@ -235,8 +242,8 @@ impl Opened {
 }
 
 impl Shared {
-    fn shelf(&self) -> MutexGuard<'_, VecDeque<Opened>> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ready(&self) -> MutexGuard<'_, VecDeque<Opened>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether connections may be used without a test.
@@ -253,10 +260,10 @@ impl Drop for PooledConnection {
         let is_clean = shared.is_sure() && !opened.connection.should_flush();
         if is_clean && opened.taken_at.elapsed() < STEADY_USE {
             opened.used_at = Instant::now();
-            let mut shelf = shared.shelf();
-            // Under the lock: a pool that closes meanwhile empties the shelf after it has closed the permits.
+            let mut ready = shared.ready();
+            // Under the lock: a pool that closes meanwhile empties the list after it has closed the permits.
             if !shared.permits.is_closed() {
-                shelf.push_back(opened);
+                ready.push_back(opened);
             }
         }
     }

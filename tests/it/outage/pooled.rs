@@ -39,7 +39,7 @@ async fn a_connection_whose_statement_is_answered_is_free_at_once() {
             None if doubted || doubtful() || at.elapsed() > Duration::from_millis(400) => {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
-            None => panic!("it is not on the shelf"),
+            None => panic!("it is not ready"),
         }
     }
     assert_eq!(pid(&pool).await, first);
@@ -93,7 +93,7 @@ async fn a_connection_is_waited_for_and_refused_in_time() {
 #[tokio::test]
 async fn a_listener_has_its_connection_until_it_is_dropped() {
     let pool = pool(2).await;
-    // Both connections are on the shelf.
+    // Both connections are open, and ready.
     let (one, two) = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
     drop((one, two));
     for _ in 0..3 {
@@ -109,7 +109,7 @@ async fn a_listener_has_its_connection_until_it_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_connection_that_ended_on_the_shelf_is_replaced() {
+async fn a_connection_that_ended_while_it_was_ready_is_replaced() {
     let pool = pool(1).await;
     let first = pid(&pool).await;
     let other = self::pool(1).await;
