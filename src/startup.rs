@@ -337,6 +337,7 @@ fn context(config: &Config, base: Base, seeded_keys: bool) -> Result<Ctx, StartE
         grants: Arc::new(Grants::new(&metrics)),
         channel_intents: Arc::new(ChannelIntentCache::new(&metrics)),
         beats: Arc::default(),
+        stops: Arc::default(),
         operations: Arc::default(),
         server_keys: Arc::new(server_keys),
         state_changes: Arc::new(StateChanges::new(&metrics)),

@@ -73,6 +73,21 @@ impl Amount {
         self.0 <= 0
     }
 
+    /// Whether this amount is at least `percent` per cent of a limit; nothing is a share of a limit below zero.
+    #[must_use]
+    pub fn is_share_of(self, limit: Self, percent: u32) -> bool {
+        self.0.saturating_mul(100) >= limit.0.saturating_mul(i128::from(percent))
+    }
+
+    /// Returns the amount after `whole`, if `part` of that time led to this one; `None` beyond what an amount can be.
+    #[must_use]
+    pub fn extrapolated(self, part: i64, whole: i64) -> Option<Self> {
+        let times = i128::from(whole).checked_mul(ONE)?.checked_div(i128::from(part))?;
+        // The factor has the decimals of an amount; the product is cut to them.
+        let (units, rest) = (self.0 / ONE, self.0 % ONE);
+        Some(Self(units.checked_mul(times)?.checked_add(rest.checked_mul(times)? / ONE)?))
+    }
+
     /// Whether the amount is below zero.
     #[must_use]
     pub fn is_negative(self) -> bool {

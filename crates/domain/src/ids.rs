@@ -164,10 +164,14 @@ id_types! {
     CredentialId = "cred";
     /// A process that runs jobs.
     WorkerId = "wrk";
-    /// An amount of a job's budget that is reserved before it is spent.
+    /// An amount that is reserved before it is spent.
     ReservationId = "rsv";
     /// A binding moment: a question to a person, or a deliberation with one.
     MomentId = "bm";
+    /// A budget that limits the spending of a subject.
+    BudgetId = "bgt";
+    /// A stop of a subject.
+    StopId = "stop";
     /// A portfolio of intents, RFC-0004.
     PortfolioId = "folio";
     /// The membership of an intent in a portfolio, RFC-0004.
@@ -260,7 +264,7 @@ minted!(PortfolioId, MembershipId);
 minted!(VaultId, ToolCredentialId, ToolGrantId, InvocationId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
 minted!(AttachmentId, CostId, RetryPolicyId, FailureId);
-minted!(MemoryId);
+minted!(MemoryId, BudgetId, StopId);
 minted!(ApprovalId, EscalationId);
 minted!(TriggerId, FiringId);
 minted!(DispatchId);

@@ -27,5 +27,8 @@ pub mod payload;
 pub mod rate;
 pub mod refusal;
 pub mod slips;
+pub mod spending;
+pub mod stops;
+pub mod subjects;
 pub mod traces;
 pub mod webhooks;

@@ -198,6 +198,8 @@ codes! {
     GovernanceViolation = "governance_violation";
     /// The approval or escalation is already decided; the message states how.
     AlreadyDecided = "already_decided";
+    /// What the request is about was stopped; the message names the stop and its reason.
+    Stopped = "stopped";
     /// Too many requests with this key; wait as long as `Retry-After` says.
     RateLimited = "rate_limited";
     /// Too many open streams or waiting requests with this key.

@@ -13,3 +13,4 @@ pub mod people;
 pub mod principals;
 pub mod seeds;
 pub mod server_keys;
+pub mod teams;

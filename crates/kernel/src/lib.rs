@@ -28,6 +28,8 @@ pub mod operations;
 pub mod overview;
 pub mod pages;
 pub mod shares;
+pub mod spending;
+pub mod stops;
 pub mod wakeups;
 pub mod webhooks;
 
@@ -61,6 +63,7 @@ pub use identity::grants::{Grant, Grants};
 pub use identity::server_keys::ServerKeys;
 pub use log::intent_tx::IntentTx;
 pub use shares::{LargeAnswer, OpenRequest, StreamPermit};
+pub use stops::Stops;
 pub use webhooks::{WebhookSettings, Webhooks};
 
 /// Configuration used by the operations.
@@ -117,6 +120,8 @@ pub struct Ctx {
     pub state_changes: Arc<StateChanges>,
     /// State shared by everything that handles webhooks.
     pub webhooks: Arc<Webhooks>,
+    /// Copy of the stops in force.
+    pub stops: Arc<Stops>,
     /// Group commit of operations on intents.
     pub operations: Arc<Operations>,
 }

@@ -102,6 +102,20 @@ kinds! {
     KeyRotated = "key.rotated";
     /// A key was revoked (system log).
     KeyRevoked = "key.revoked";
+    /// A team was created, or its members were changed (system log).
+    TeamChanged = "team.changed";
+    /// A team was removed (system log).
+    TeamRemoved = "team.removed";
+    /// A budget was created (system log).
+    BudgetCreated = "budget.created";
+    /// A budget was changed, raised or closed (system log).
+    BudgetChanged = "budget.changed";
+    /// A threshold of a budget was reached (system log, and the log of the intent whose spending it limits).
+    BudgetThreshold = "budget.threshold";
+    /// A subject was stopped (system log).
+    StopMade = "stop.made";
+    /// A stop was lifted (system log).
+    StopLifted = "stop.lifted";
     /// A lease was acquired, or renewed (`renewed`): clients cannot read `lease_renewed` (OI-15.4).
     LeaseAcquired = "lease_acquired";
     /// A lease ended; `reason` names the cause.

@@ -1,0 +1,306 @@
+//! Budgets: creating, changing, raising, closing and reading them. Tables `budgets` and `budget_windows`.
+
+use entente_domain::amounts::Amount;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{BudgetId, IntentId};
+use entente_domain::log::events::{Draft, Kind};
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::spending as domain;
+use entente_domain::spending::{BudgetAsk, BudgetChange, SpendingBudget, Usage};
+use entente_domain::subjects::{Act, Subject};
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::charges::{self, Row};
+use crate::identity::teams;
+use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
+
+/// Creates a budget.
+///
+/// Costs reported before it was created are not charged to it.
+///
+/// # Errors
+/// The scope `admin` is missing; the request is invalid; the team does not exist.
+pub async fn create(
+    ctx: &Ctx,
+    caller: &Caller,
+    ask: BudgetAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<SpendingBudget> {
+    caller.require(Scope::Admin)?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if let Some(done) = work.repeated()? {
+        return Ok(done);
+    }
+    teams::require_known(work.reading(), &ask.scope).await?;
+    let now = work.now();
+    let budget = domain::create(ask, caller.principal(), BudgetId::mint(now, &*ctx.chance), now)?;
+    work.record(Draft::of(Kind::BudgetCreated, caller.principal(), payload(&budget)));
+    let (conn, log) = work.parts();
+    insert(conn, &budget, log.tail.seq).await?;
+    let made = work.finish(budget).await?;
+    ctx.stops.refresh(ctx).await?;
+    Ok(made)
+}
+
+fn payload(budget: &SpendingBudget) -> serde_json::Value {
+    json!({
+        "budget_id": budget.id, "name": budget.name, "scope": budget.scope, "unit": budget.unit,
+        "window": budget.window, "limit": budget.limit, "closed": budget.closed_at.is_some(),
+    })
+}
+
+/// Changes a budget's name, limit or thresholds.
+///
+/// # Errors
+/// The scope `admin` is missing; the budget does not exist or is closed; the request is invalid.
+pub async fn change(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: BudgetId,
+    change: BudgetChange,
+    once: Option<&Idempotency>,
+) -> Outcome<Usage> {
+    edit(ctx, caller, id, once, |before| before.changed(change)).await
+}
+
+/// Closes a budget; what is reserved of it can still be settled.
+///
+/// # Errors
+/// The scope `admin` is missing; the budget does not exist or is closed already.
+pub async fn close(ctx: &Ctx, caller: &Caller, id: BudgetId, once: Option<&Idempotency>) -> Outcome<Usage> {
+    let now = ctx.now();
+    edit(ctx, caller, id, once, |before| before.closed(now)).await
+}
+
+async fn edit(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: BudgetId,
+    once: Option<&Idempotency>,
+    judge: impl FnOnce(&SpendingBudget) -> Result<SpendingBudget, Refusal>,
+) -> Outcome<Usage> {
+    caller.require(Scope::Admin)?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if work.repeated::<BudgetId>()?.is_some() {
+        return find(work.reading(), ctx, id).await;
+    }
+    let before = find(work.reading(), ctx, id).await?;
+    let budget = judge(&before.budget)?;
+    work.record(Draft::of(Kind::BudgetChanged, caller.principal(), payload(&budget)));
+    let (conn, log) = work.parts();
+    update(conn, &budget, log.tail.seq).await?;
+    // A lower limit may have reached thresholds, which no cost will cross.
+    let usage = Usage { budget, ..before };
+    let reached: Vec<(&Usage, u32)> = usage.reached(false).map(|one| (&usage, one.percent)).collect();
+    if usage.budget.closed_at.is_none() {
+        charges::reach(work.conn(), &reached, ctx.now()).await?;
+    }
+    work.finish(id).await?;
+    ctx.stops.refresh(ctx).await?;
+    Ok(usage)
+}
+
+/// Raises the limit of a budget in its present window.
+///
+/// # Errors
+/// The scope `admin` is missing; the budget does not exist or is closed; the amount is not above zero.
+pub async fn raise(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: BudgetId,
+    by: Amount,
+    once: Option<&Idempotency>,
+) -> Outcome<Usage> {
+    caller.require(Scope::Admin)?;
+    if by.is_spent() {
+        let message = "`amount` must be above zero. To lower a limit, change the budget.";
+        return Err(Refusal::field(Code::InvalidRequest, "amount", "range", message).into());
+    }
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if work.repeated::<BudgetId>()?.is_none() {
+        let usage = find(work.reading(), ctx, id).await?;
+        usage.budget.require_open()?;
+        raise_in(work.conn(), &usage, by).await?;
+        work.record(raised(&usage.budget, by, caller.principal()));
+    }
+    work.finish(id).await?;
+    find(&mut *ctx.pool.acquire().await?, ctx, id).await
+}
+
+/// The event of a raised limit.
+#[must_use]
+pub fn raised(budget: &SpendingBudget, by: Amount, actor: &str) -> Draft {
+    let mut payload = payload(budget);
+    if let Some(payload) = payload.as_object_mut() {
+        payload.insert("raised_by".to_owned(), json!(by));
+    }
+    Draft::of(Kind::BudgetChanged, actor, payload)
+}
+
+/// Raises the limit of a window.
+///
+/// # Errors
+/// A database error.
+pub async fn raise_in(conn: &mut PgConnection, usage: &Usage, by: Amount) -> Outcome<()> {
+    sqlx::query!(
+        "-- budgets::raise
+         INSERT INTO budget_windows AS w (budget_id, starts_at, raised, spent, reserved)
+         VALUES ($1, $2, $3::text::numeric, 0, 0)
+         ON CONFLICT (budget_id, starts_at) DO UPDATE SET raised = w.raised + excluded.raised",
+        usage.budget.id.uuid(),
+        usage.starts_at,
+        by.to_string()
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Returns a budget with its use in the present window.
+///
+/// # Errors
+/// It does not exist, or the caller may not see it: only admins see budgets that do not concern themselves.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: BudgetId) -> Outcome<Usage> {
+    let mut conn = ctx.pool.acquire().await?;
+    if caller.has(Scope::Admin) {
+        return find(&mut conn, ctx, id).await;
+    }
+    let own = charges::of_act(&mut conn, &caller.act(None), ctx.now()).await?;
+    own.into_iter().find(|usage| usage.budget.id == id).ok_or_else(|| not_found("budget"))
+}
+
+/// Lists budgets with their use in the present window, oldest first: admins see all, others those that pay for what
+/// they do themselves.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    scope: Option<&Subject>,
+    after: Option<BudgetId>,
+    limit: u32,
+) -> Outcome<Vec<Usage>> {
+    let mut conn = ctx.pool.acquire().await?;
+    if caller.has(Scope::Admin) {
+        return page(&mut conn, ctx, scope, after, limit).await;
+    }
+    let own = charges::of_act(&mut conn, &caller.act(None), ctx.now()).await?;
+    let wanted = |usage: &Usage| {
+        scope.is_none_or(|scope| *scope == usage.budget.scope) && after.is_none_or(|after| usage.budget.id > after)
+    };
+    Ok(own.into_iter().filter(wanted).take(limit as usize).collect())
+}
+
+async fn page(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    scope: Option<&Subject>,
+    after: Option<BudgetId>,
+    limit: u32,
+) -> Outcome<Vec<Usage>> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"-- budgets::page
+         SELECT b.id, b.name, b.scope, b.subject, b.unit, b.period, b.time_zone,
+                trim_scale(b.amount)::text AS "amount!", b.thresholds, b.created_by, b.created_at, b.closed_at,
+                s.starts_at AS "starts_at!", budget_window_end(b.period, b.time_zone, s.starts_at) AS ends_at,
+                trim_scale(coalesce(w.raised, 0))::text AS "raised!", trim_scale(coalesce(w.spent, 0))::text AS "spent!",
+                trim_scale(coalesce(w.reserved, 0))::text AS "reserved!", '0' AS "charged!", '0' AS "held!"
+         FROM budgets b
+         CROSS JOIN LATERAL (SELECT budget_window_start(b.period, b.time_zone, $1) AS starts_at) AS s
+         LEFT JOIN budget_windows w ON w.budget_id = b.id AND w.starts_at = s.starts_at
+         WHERE ($2::uuid IS NULL OR b.id > $2) AND ($3::text IS NULL OR (b.scope = $3 AND b.subject = $4))
+         ORDER BY b.id LIMIT $5"#,
+        ctx.now(),
+        after.map(BudgetId::uuid),
+        scope.map(|scope| scope.kind.as_str()),
+        scope.map(|scope| scope.name.as_str()),
+        i64::from(limit)
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Row::usage).collect()
+}
+
+/// Loads a budget with its use in the present window.
+///
+/// # Errors
+/// It does not exist; a database error; a stored value is invalid.
+pub async fn find(conn: &mut PgConnection, ctx: &Ctx, id: BudgetId) -> Outcome<Usage> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"-- budgets::find
+         SELECT b.id, b.name, b.scope, b.subject, b.unit, b.period, b.time_zone,
+                trim_scale(b.amount)::text AS "amount!", b.thresholds, b.created_by, b.created_at, b.closed_at,
+                s.starts_at AS "starts_at!", budget_window_end(b.period, b.time_zone, s.starts_at) AS ends_at,
+                trim_scale(coalesce(w.raised, 0))::text AS "raised!", trim_scale(coalesce(w.spent, 0))::text AS "spent!",
+                trim_scale(coalesce(w.reserved, 0))::text AS "reserved!", '0' AS "charged!", '0' AS "held!"
+         FROM budgets b
+         CROSS JOIN LATERAL (SELECT budget_window_start(b.period, b.time_zone, $2) AS starts_at) AS s
+         LEFT JOIN budget_windows w ON w.budget_id = b.id AND w.starts_at = s.starts_at
+         WHERE b.id = $1"#,
+        id.uuid(),
+        ctx.now()
+    )
+    .fetch_optional(conn)
+    .await?;
+    row.ok_or_else(|| not_found("budget"))?.usage()
+}
+
+async fn insert(conn: &mut PgConnection, budget: &SpendingBudget, seq: i64) -> Outcome<()> {
+    sqlx::query!(
+        "-- budgets::insert
+         INSERT INTO budgets (id, name, scope, subject, unit, period, time_zone, amount, thresholds, created_by,
+                              created_at, closed_at, changed_seq)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::numeric, $9, $10, $11, $12, $13)",
+        budget.id.uuid(),
+        budget.name,
+        budget.scope.kind.as_str(),
+        budget.scope.name,
+        budget.unit,
+        budget.window.as_str(),
+        budget.time_zone,
+        budget.limit.to_string(),
+        serde_json::to_string(&budget.thresholds)?,
+        budget.created_by,
+        budget.created_at,
+        budget.closed_at,
+        seq
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn update(conn: &mut PgConnection, budget: &SpendingBudget, seq: i64) -> Outcome<()> {
+    sqlx::query!(
+        "-- budgets::update
+         UPDATE budgets SET name = $2, amount = $3::text::numeric, thresholds = $4, closed_at = $5, changed_seq = $6
+         WHERE id = $1",
+        budget.id.uuid(),
+        budget.name,
+        budget.limit.to_string(),
+        serde_json::to_string(&budget.thresholds)?,
+        budget.closed_at,
+        seq
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+impl Caller {
+    /// What the caller itself does now, for an intent if one is named.
+    #[must_use]
+    pub fn act(&self, intent: Option<IntentId>) -> Act {
+        Act {
+            principal: self.principal().to_owned(),
+            agent: self.agent.clone(),
+            intent,
+            key: Some(self.grant.key.id),
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Reservations of calls that belong to no job, such as those of a model gateway: reserved before the call, settled with
+//! its cost after it. Table `spend_reservations`.
+//!
+//! A reservation that nobody settles is released when it expires, so a gateway that died holds no money for long.
+
+use std::collections::BTreeMap;
+
+use entente_domain::access::Level;
+use entente_domain::amounts::Amount;
+use entente_domain::clock::{Timestamp, plus_seconds};
+use entente_domain::identity::principals::check_name;
+use entente_domain::ids::{IntentId, KeyId, ReservationId};
+use entente_domain::limits::NAME_BYTES;
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::spending::{Usage, check_unit};
+use entente_domain::subjects::Act;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::charges::{self, Charge};
+use crate::access::membership;
+use crate::{Caller, Ctx, Outcome, not_found, unknown};
+
+/// Default time after which a reservation is released, in seconds: longer than a call of a model takes.
+pub const DEFAULT_SECONDS: u32 = 600;
+/// Longest time, in seconds: a day.
+pub const MOST_SECONDS: u32 = 24 * 3_600;
+/// Maximum number of units in one reservation.
+const UNITS: usize = 10;
+
+/// A call that is about to be made.
+#[derive(Debug, Clone, Default)]
+pub struct CallAsk {
+    /// Principal on whose behalf it is made; defaults to the caller's.
+    pub principal: Option<String>,
+    /// Agent that makes it; defaults to the caller's.
+    pub agent: Option<String>,
+    /// Intent that it is for.
+    pub intent_id: Option<IntentId>,
+    /// Provider of the model or tool.
+    pub provider: Option<String>,
+    /// Model that is called.
+    pub model: Option<String>,
+    /// Tool that is called.
+    pub tool: Option<String>,
+    /// Amounts to reserve by unit; empty only asks whether the call is allowed.
+    pub amounts: BTreeMap<String, Amount>,
+    /// The caller's id for the call: the same call again gets the same reservation.
+    pub call_id: Option<String>,
+    /// Seconds until it is released.
+    pub seconds: Option<u32>,
+}
+
+/// An allowed call.
+#[derive(Debug, Clone)]
+pub struct AllowedCall {
+    /// The reservation; `None` if nothing was to be reserved.
+    pub reservation: Option<Reservation>,
+    /// The budgets that pay for it, as they are now.
+    pub budgets: Vec<Usage>,
+}
+
+/// A reservation.
+#[derive(Debug, Clone)]
+pub struct Reservation {
+    /// Its id.
+    pub id: ReservationId,
+    /// Who spends, and for what.
+    pub act: Act,
+    /// Provider.
+    pub provider: Option<String>,
+    /// Model.
+    pub model: Option<String>,
+    /// Amounts by unit.
+    pub amounts: BTreeMap<String, Amount>,
+    /// When it is released.
+    pub expires_at: Timestamp,
+    /// How it ended: `settled`, `released` or `expired`.
+    pub ended_as: Option<String>,
+}
+
+/// Judges a call, and reserves its amounts on every budget that pays for it, or on none.
+///
+/// # Errors
+/// The call is stopped; a budget has too little left or restricts the model or tool; the caller may not act for the
+/// principal or agent; the intent is not writable; the request is invalid.
+pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<AllowedCall> {
+    let act = act(caller, &ask)?;
+    check(&ask)?;
+    let now = ctx.now();
+    ctx.stops.require_none(&act)?;
+    if let Some(intent) = ask.intent_id {
+        let mut conn = ctx.pool.acquire().await?;
+        membership::require(&mut conn, &act.agent, intent, Level::Write, now).await?;
+    }
+    if ask.amounts.is_empty() {
+        let budgets = charges::of_act(&mut *ctx.pool.acquire().await?, &act, now).await?;
+        allowed(&budgets, &ask)?;
+        for usage in &budgets {
+            usage.require_left()?;
+        }
+        return Ok(AllowedCall { reservation: None, budgets });
+    }
+    let mut tx = ctx.begin(&[]).await?;
+    let seconds = ask.seconds.unwrap_or(DEFAULT_SECONDS);
+    let made = Reservation {
+        id: ReservationId::mint(now, &*ctx.chance),
+        act,
+        provider: ask.provider.clone(),
+        model: ask.model.clone(),
+        amounts: ask.amounts.clone(),
+        expires_at: plus_seconds(now, seconds),
+        ended_as: None,
+    };
+    if !insert(&mut tx, &made, ask.call_id.as_deref(), now).await? {
+        tx.rollback().await?;
+        return again(ctx, &made, ask.call_id.as_deref().unwrap_or_default()).await;
+    }
+    let wanted = charged(&made, |_| Amount::ZERO, Some(made.id));
+    let paid = charges::apply(ctx, &mut tx, &wanted, &[], now).await?;
+    let budgets: Vec<Usage> = paid.iter().map(|one| one.usage.clone()).collect();
+    if let Err(refusal) = allowed(&budgets, &ask) {
+        tx.rollback().await?;
+        return Err(refusal.into());
+    }
+    if let Err(refusal) = charges::require_room(&mut tx, &paid, now).await {
+        // The thresholds that the refusal has reached are kept.
+        charges::apply(ctx, &mut tx, &[], &[made.id], now).await?;
+        remove(&mut tx, made.id).await?;
+        tx.commit().await?;
+        return Err(refusal);
+    }
+    tx.commit().await?;
+    Ok(AllowedCall { reservation: Some(made), budgets })
+}
+
+/// Who spends: the caller, or who it may act for.
+fn act(caller: &Caller, ask: &CallAsk) -> Outcome<Act> {
+    let mut act = caller.act(ask.intent_id);
+    let key = &caller.grant.key;
+    for (member, name) in [("principal_id", &ask.principal), ("agent_id", &ask.agent)] {
+        let Some(name) = name else { continue };
+        check_name(member, name)?;
+        if !key.may_act_as(name) && *name != caller.agent {
+            let message = format!("The key of `{}` may not act as `{name}`. Use a key whose act_as covers it.", key.principal_id);
+            return Err(Refusal::new(Code::MayNotActAs, message).into());
+        }
+    }
+    if let Some(principal) = &ask.principal {
+        act.principal.clone_from(principal);
+        act.agent.clone_from(principal);
+    }
+    if let Some(agent) = &ask.agent {
+        act.agent.clone_from(agent);
+    }
+    Ok(act)
+}
+
+fn check(ask: &CallAsk) -> Result<(), Refusal> {
+    let refused = |member: &str, message: String| {
+        Err(Refusal::field(Code::InvalidRequest, member, "value", message))
+    };
+    if ask.amounts.len() > UNITS {
+        return refused("reserve", format!("A call reserves at most {UNITS} units."));
+    }
+    for (unit, amount) in &ask.amounts {
+        check_unit(unit)?;
+        if amount.is_negative() {
+            return refused("reserve", format!("`reserve` of {unit} is below zero."));
+        }
+    }
+    let texts = [("provider", &ask.provider), ("model", &ask.model), ("tool", &ask.tool), ("call_id", &ask.call_id)];
+    for (member, text) in texts {
+        if text.as_ref().is_some_and(|text| text.is_empty() || text.len() > NAME_BYTES) {
+            return refused(member, format!("`{member}` must have 1 to {NAME_BYTES} bytes."));
+        }
+    }
+    if ask.seconds.is_some_and(|seconds| !(1..=MOST_SECONDS).contains(&seconds)) {
+        return refused("expires_in", format!("`expires_in` must be 1 to {MOST_SECONDS} seconds."));
+    }
+    Ok(())
+}
+
+fn allowed(budgets: &[Usage], ask: &CallAsk) -> Result<(), Refusal> {
+    for usage in budgets {
+        if let Some(model) = &ask.model {
+            usage.require_allowed("model.use", model)?;
+        }
+        if let Some(tool) = &ask.tool {
+            usage.require_allowed("tool.call", tool)?;
+        }
+    }
+    Ok(())
+}
+
+/// The charges of a reservation: its amounts are held, and `spent` of each unit is charged.
+fn charged(
+    made: &Reservation,
+    spent: impl Fn(&str) -> Amount,
+    reservation: Option<ReservationId>,
+) -> Vec<Charge> {
+    let held = |amount: Amount| if reservation.is_some() { amount } else { Amount::ZERO };
+    let charge = |(unit, amount): (&String, &Amount)| Charge {
+        act: made.act.clone(),
+        unit: unit.clone(),
+        spent: spent(unit),
+        held: held(*amount),
+        reservation,
+        job: None,
+        provider: made.provider.clone(),
+        model: made.model.clone(),
+    };
+    made.amounts.iter().map(charge).collect()
+}
+
+/// The answer to a repeated call: the reservation that it made.
+async fn again(ctx: &Ctx, made: &Reservation, call_id: &str) -> Outcome<AllowedCall> {
+    let mut conn = ctx.pool.acquire().await?;
+    let before = of_call(&mut conn, &made.act.principal, call_id).await?;
+    let before = before.ok_or_else(|| {
+        Refusal::new(Code::Unavailable, "The same call is just being judged. Ask again shortly.")
+    })?;
+    if before.amounts != made.amounts || before.act.agent != made.act.agent {
+        let message = "`call_id` was used for another call. Give each call an id of its own.";
+        return Err(Refusal::new(Code::IdempotencyMismatch, message).into());
+    }
+    let budgets = charges::of_act(&mut conn, &before.act, ctx.now()).await?;
+    Ok(AllowedCall { reservation: Some(before), budgets })
+}
+
+/// Settles a reservation: the cost is charged instead of the reserved amounts; an empty cost releases it. Settling again
+/// changes nothing.
+///
+/// A reservation that has expired is charged all the same: the money is spent.
+///
+/// # Errors
+/// It does not exist, or the caller may not act for its agent; a cost is below zero.
+pub async fn settle(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: ReservationId,
+    cost: &BTreeMap<String, Amount>,
+    model: Option<String>,
+) -> Outcome<Reservation> {
+    for (unit, amount) in cost {
+        check_unit(unit)?;
+        if amount.is_negative() {
+            let message = format!("`cost` of {unit} is below zero: a cost gives nothing back.");
+            return Err(Refusal::field(Code::InvalidRequest, "cost", "range", message).into());
+        }
+    }
+    let now = ctx.now();
+    let mut tx = ctx.begin(&[]).await?;
+    let found = lock(&mut tx, id).await?;
+    let mine = |one: &Reservation| {
+        let key = &caller.grant.key;
+        one.act.key == Some(key.id) || key.may_act_as(&one.act.principal) || key.may_act_as(&one.act.agent)
+    };
+    let mut found = found.filter(mine).ok_or_else(|| not_found("reservation"))?;
+    if matches!(found.ended_as.as_deref(), Some("settled" | "released")) {
+        tx.rollback().await?;
+        return Ok(found);
+    }
+    found.model = model.or(found.model);
+    let reserved = std::mem::replace(&mut found.amounts, cost.clone());
+    let charges = charged(&found, |unit| cost.get(unit).copied().unwrap_or(Amount::ZERO), None);
+    charges::apply(ctx, &mut tx, &charges, &[id], now).await?;
+    found.amounts = reserved;
+    let ended = if cost.is_empty() { "released" } else { "settled" };
+    end(&mut tx, id, ended, now).await?;
+    tx.commit().await?;
+    found.ended_as = Some(ended.to_owned());
+    Ok(found)
+}
+
+/// Releases up to `limit` reservations that nobody settled in time.
+///
+/// # Errors
+/// A database error.
+pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let now = ctx.now();
+    let mut tx = ctx.begin(&[]).await?;
+    let due = sqlx::query_scalar!(
+        "-- spend_reservations::due
+         SELECT id FROM spend_reservations WHERE ended_at IS NULL AND expires_at <= $1
+         ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED",
+        now,
+        limit
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    if due.is_empty() {
+        return Ok(0);
+    }
+    let ids: Vec<ReservationId> = due.iter().copied().map(ReservationId::from).collect();
+    charges::apply(ctx, &mut tx, &[], &ids, now).await?;
+    sqlx::query!(
+        "-- spend_reservations::expire
+         UPDATE spend_reservations SET ended_at = $2, ended_as = 'expired' WHERE id = ANY($1)",
+        &due,
+        now
+    )
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(u64::try_from(due.len()).unwrap_or(u64::MAX))
+}
+
+async fn insert(
+    conn: &mut PgConnection,
+    made: &Reservation,
+    call_id: Option<&str>,
+    now: Timestamp,
+) -> Outcome<bool> {
+    let inserted = sqlx::query!(
+        "-- spend_reservations::insert
+         INSERT INTO spend_reservations (id, principal_id, agent, intent_id, key_id, provider, model, amounts, call_id,
+                                         created_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+         ON CONFLICT (principal_id, call_id) WHERE call_id IS NOT NULL DO NOTHING",
+        made.id.uuid(),
+        made.act.principal,
+        made.act.agent,
+        made.act.intent.map(IntentId::uuid),
+        made.act.key.map(KeyId::uuid),
+        made.provider,
+        made.model,
+        serde_json::to_string(&made.amounts)?,
+        call_id,
+        now,
+        made.expires_at
+    )
+    .execute(conn)
+    .await?;
+    Ok(inserted.rows_affected() > 0)
+}
+
+async fn remove(conn: &mut PgConnection, id: ReservationId) -> Outcome<()> {
+    sqlx::query!("-- spend_reservations::remove\n DELETE FROM spend_reservations WHERE id = $1", id.uuid())
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+async fn end(conn: &mut PgConnection, id: ReservationId, ended_as: &str, now: Timestamp) -> Outcome<()> {
+    sqlx::query!(
+        "-- spend_reservations::end\n UPDATE spend_reservations SET ended_at = $2, ended_as = $3 WHERE id = $1",
+        id.uuid(),
+        now,
+        ended_as
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+struct Row {
+    id: Uuid,
+    principal_id: String,
+    agent: String,
+    intent_id: Option<Uuid>,
+    key_id: Uuid,
+    provider: Option<String>,
+    model: Option<String>,
+    amounts: String,
+    expires_at: Timestamp,
+    ended_as: Option<String>,
+}
+
+impl TryFrom<Row> for Reservation {
+    type Error = crate::AppError;
+
+    fn try_from(row: Row) -> Outcome<Self> {
+        Ok(Self {
+            id: row.id.into(),
+            act: Act {
+                principal: row.principal_id,
+                agent: row.agent,
+                intent: row.intent_id.map(IntentId::from),
+                key: Some(row.key_id.into()),
+            },
+            provider: row.provider,
+            model: row.model,
+            amounts: serde_json::from_str(&row.amounts).map_err(|_e| unknown("amounts", &row.amounts))?,
+            expires_at: row.expires_at,
+            ended_as: row.ended_as,
+        })
+    }
+}
+
+async fn of_call(conn: &mut PgConnection, principal: &str, call_id: &str) -> Outcome<Option<Reservation>> {
+    let row = sqlx::query_as!(
+        Row,
+        "-- spend_reservations::of_call
+         SELECT id, principal_id, agent, intent_id, key_id, provider, model, amounts, expires_at, ended_as
+         FROM spend_reservations WHERE principal_id = $1 AND call_id = $2",
+        principal,
+        call_id
+    )
+    .fetch_optional(conn)
+    .await?;
+    row.map(Reservation::try_from).transpose()
+}
+
+async fn lock(conn: &mut PgConnection, id: ReservationId) -> Outcome<Option<Reservation>> {
+    let row = sqlx::query_as!(
+        Row,
+        "-- spend_reservations::lock
+         SELECT id, principal_id, agent, intent_id, key_id, provider, model, amounts, expires_at, ended_as
+         FROM spend_reservations WHERE id = $1 FOR UPDATE",
+        id.uuid()
+    )
+    .fetch_optional(conn)
+    .await?;
+    row.map(Reservation::try_from).transpose()
+}

@@ -1,0 +1,8 @@
+-- What budgets need to know of a job and its reservations.
+
+-- The key that submitted the job, or its eldest ancestor.
+ALTER TABLE jobs ADD COLUMN key_id uuid;
+-- Whether a job without a budget of its own may have reservations, so that other jobs need no look.
+ALTER TABLE job_clock ADD COLUMN reserves boolean NOT NULL DEFAULT false;
+-- The model that the amounts are reserved for.
+ALTER TABLE job_reservations ADD COLUMN model text;
