@@ -133,10 +133,10 @@ impl TryFrom<String> for Subject {
 /// Who does something, and for what: what budgets and stops are looked up by.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Act {
-    /// Principal that is responsible: the key's, or the submitter of the job.
+    /// Principal that is responsible: that of the key.
     pub principal: String,
-    /// Agent that does it, without a version.
-    pub agent: String,
+    /// Agents that do it, without versions: the one that acts, and the one that has it done.
+    pub agents: Vec<String>,
     /// Intent that it is for.
     pub intent: Option<IntentId>,
     /// Key that is responsible.
@@ -144,16 +144,25 @@ pub struct Act {
 }
 
 impl Act {
+    /// The agent that acts.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        self.agents.first().unwrap_or(&self.principal)
+    }
+
     /// Returns the subjects that the act concerns, apart from the teams of its principal.
     #[must_use]
     pub fn subjects(&self) -> Vec<Subject> {
         let mut subjects = vec![
             Subject::system(),
             Subject::of(SubjectKind::Principal, &self.principal),
-            Subject::of(SubjectKind::Agent, &self.agent),
+            Subject::of(SubjectKind::Agent, &self.principal),
         ];
-        if self.agent != self.principal {
-            subjects.push(Subject::of(SubjectKind::Agent, &self.principal));
+        for agent in &self.agents {
+            let agent = Subject::of(SubjectKind::Agent, agent);
+            if !subjects.contains(&agent) {
+                subjects.push(agent);
+            }
         }
         subjects.extend(self.intent.map(|id| Subject::of(SubjectKind::Intent, id)));
         subjects.extend(self.key.map(|id| Subject::of(SubjectKind::Key, id)));

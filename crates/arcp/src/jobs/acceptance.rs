@@ -10,7 +10,7 @@ use entente_domain::arcp::jobs::wire::{Accepted, Credential};
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::arcp::versions::resolve;
 use entente_domain::clock::Timestamp;
-use entente_domain::ids::{JobId, SessionId};
+use entente_domain::ids::{JobId, KeyId, SessionId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::channels::ChannelAsk;
 use entente_domain::refusal::{Code, Refusal};
@@ -69,6 +69,8 @@ pub(super) struct Submission {
     pub ask: JobAsk,
     /// Principal that will own the job.
     pub principal: String,
+    /// Key that submits it, with its principal.
+    pub key: Option<(KeyId, String)>,
     /// Trace of the request.
     pub trace: Option<Trace>,
     pub origin: Origin,
@@ -76,7 +78,7 @@ pub(super) struct Submission {
 
 impl Submission {
     /// Principal and idempotency key, if there is one.
-    pub fn key(&self) -> Option<(&str, &str)> {
+    pub fn once(&self) -> Option<(&str, &str)> {
         Some((self.principal.as_str(), self.ask.idempotency_key.as_deref()?))
     }
 }
@@ -144,6 +146,9 @@ pub(super) async fn accept(
         on_lost: terms.on_lost,
         max_attempts: terms.max_attempts,
         created_at: now,
+        key_id: submission.key.as_ref().map(|(key, _)| *key),
+        owner: submission.key.as_ref().map(|(_, owner)| owner.clone()),
+        reserves: false,
         status: JobStatus::Pending,
         last_seq: 0,
         origin_seq: 0,
@@ -155,6 +160,7 @@ pub(super) async fn accept(
         ended_at: None,
         ended_by: None,
     };
+    ctx.stops.require_none(&job.act())?;
     let preparing = credentials::needed(ctx, &job);
     begin(ctx, conn, locked, &job, preparing).await?;
     Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing })

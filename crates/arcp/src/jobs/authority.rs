@@ -1,7 +1,7 @@
 //! Authorisation before an operation (ARCP §9.3): a worker asks whether an operation is allowed, and can
 //! reserve its cost (an extension: fails closed). An operation allowed without a reservation takes no lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use entente_domain::arcp::budgets::{BUDGET, Budget};
 use entente_domain::arcp::jobs::ask::no_job;
@@ -10,14 +10,19 @@ use entente_domain::arcp::jobs::wire::numbers;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::spending::{Charge, charges};
 use entente_kernel::{AppError, Caller, Outcome};
 use serde_json::json;
+use sqlx::PgConnection;
 
 use super::claim_tokens::token_digest;
-use super::locked::{LockedJobs, cost_limits};
+use super::locked::{Call, JobChange, LockedJobs, cost_limits};
 use super::reading::conceal;
 use super::{budgets, log, rows};
 use crate::Ctx;
+
+/// The capability of models (ARCP §9.7).
+const MODEL: &str = "model.use";
 
 /// An operation that a worker is about to perform.
 #[derive(Debug, Clone)]
@@ -64,15 +69,17 @@ async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) ->
     {
         return Ok(Allowed { budget, reservation_id: None });
     }
-    let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
     let mut change = locked.change(id)?;
     change.job().hold(&token_digest(token), change.now())?;
-    let fresh = ReservationId::mint(change.now(), &*ctx.chance);
-    let judged = change.may(&ask.capability, &ask.target).and_then(|()| {
-        let reserve = ask.reserve.as_ref();
-        reserve.map(|amounts| change.reserve(fresh, amounts, ask.call_id.as_deref())).transpose()
-    });
+    ctx.stops.require_none(&change.job().act())?;
+    let judged = match change.may(&ask.capability, &ask.target) {
+        Ok(()) => judge_shared(ctx, &mut tx, &mut change, &ask).await?,
+        Err(refusal) => Err(refusal),
+    };
     if let Err(refusal) = &judged {
+        // What the refused operation has reserved so far is forgotten.
+        change = locked.change(id)?;
         change.refuse(ask.call_id.as_deref(), refusal)?;
     }
     let budget = change.remaining();
@@ -80,6 +87,53 @@ async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) ->
     locked.conclude(ctx, tx).await?;
     let reservation_id = judged.map_err(AppError::from)?;
     Ok(Allowed { budget, reservation_id })
+}
+
+/// Judges an operation by the budgets that the job shares with others, and reserves its amounts there and on the job's
+/// own counters; on all of them or on none.
+async fn judge_shared(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    change: &mut JobChange,
+    ask: &OperationAsk,
+) -> Outcome<Result<Option<ReservationId>, Refusal>> {
+    let (act, now) = (change.job().act(), change.now());
+    let Some(amounts) = &ask.reserve else {
+        let usages = charges::of_act(conn, &act, now).await?;
+        return Ok(charges::require_allowed(&usages, &ask.capability, &ask.target).map(|()| None));
+    };
+    if let Some(before) = change.reservation_of(ask.call_id.as_deref(), amounts) {
+        return Ok(Ok(Some(before)));
+    }
+    let fresh = ReservationId::mint(now, &*ctx.chance);
+    let model = (ask.capability == MODEL).then_some(ask.target.as_str());
+    let call = Call { id: ask.call_id.as_deref(), model };
+    let wanted: Vec<Charge> = amounts
+        .0
+        .iter()
+        .map(|(unit, amount)| Charge {
+            act: act.clone(),
+            unit: unit.clone(),
+            held: *amount,
+            reservation: Some(fresh),
+            job: Some(change.job().id),
+            ..Charge::default()
+        })
+        .collect();
+    let paid = charges::apply(ctx, conn, &wanted, &[], now).await?;
+    let shared: BTreeSet<&str> = paid.iter().map(|one| one.usage.budget.unit.as_str()).collect();
+    let own = change.reserve(fresh, amounts, &call, &shared);
+    let allowed = own.and_then(|()| {
+        paid.iter().try_for_each(|one| one.usage.require_allowed(&ask.capability, &ask.target))
+    });
+    let judged = match allowed {
+        Ok(()) => charges::require_room(conn, &paid, now).await?,
+        Err(refusal) => Err(refusal),
+    };
+    if judged.is_err() {
+        charges::apply(ctx, conn, &[], &[fresh], now).await?;
+    }
+    Ok(judged.map(|()| Some(fresh)))
 }
 
 /// Checks an operation without locks; returns `None` if a refusal has to be recorded in the job.
@@ -100,6 +154,11 @@ async fn authorize_unlocked(
         let cost_limits = cost_limits::load(&mut conn, &[intent]).await?;
         let unit = (ask.capability == BUDGET).then_some(ask.target.as_str());
         judged = cost_limits.get(&intent).map_or(Ok(()), |cost_limit| cost_limit.require_left(unit));
+    }
+    ctx.stops.require_none(&job.act())?;
+    if judged.is_ok() && ctx.stops.has_budgets() {
+        let usages = charges::of_act(&mut conn, &job.act(), now).await?;
+        judged = charges::require_allowed(&usages, &ask.capability, &ask.target);
     }
     match judged {
         Ok(()) => Ok(Some(counters.get(&id).cloned().unwrap_or_default())),

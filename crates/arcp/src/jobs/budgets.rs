@@ -26,6 +26,8 @@ pub(super) struct Reservation {
     pub amounts: Budget,
     /// Call that it is for.
     pub call_id: Option<String>,
+    /// Model that the call uses.
+    pub model: Option<String>,
 }
 
 fn amount(stored: &str) -> Outcome<Amount> {
@@ -134,16 +136,17 @@ pub(super) async fn reserve(conn: &mut PgConnection, made: &[Reservation], now: 
         made.iter().map(|one| serde_json::to_string(&one.amounts)).collect::<Result<Vec<String>, _>>()?;
     sqlx::query!(
         "-- job_reservations::insert
-         INSERT INTO job_reservations (id, job_id, attempt, amounts, call_id, created_at)
-         SELECT r.id, r.job_id, r.attempt, r.amounts, r.call_id, $5
-         FROM UNNEST($1::uuid[], $2::uuid[], $3::integer[], $4::text[], $6::text[])
-             AS r (id, job_id, attempt, amounts, call_id)",
+         INSERT INTO job_reservations (id, job_id, attempt, amounts, call_id, created_at, model)
+         SELECT r.id, r.job_id, r.attempt, r.amounts, r.call_id, $5, r.model
+         FROM UNNEST($1::uuid[], $2::uuid[], $3::integer[], $4::text[], $6::text[], $7::text[])
+             AS r (id, job_id, attempt, amounts, call_id, model)",
         &made.iter().map(|one| one.id.uuid()).collect::<Vec<_>>(),
         &made.iter().map(|one| one.job_id.uuid()).collect::<Vec<_>>(),
         &made.iter().map(|one| column(one.attempt)).collect::<Vec<_>>(),
         &amounts,
         now,
-        &made.iter().map(|one| one.call_id.as_deref()).collect::<Vec<_>>() as &[Option<&str>]
+        &made.iter().map(|one| one.call_id.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &made.iter().map(|one| one.model.as_deref()).collect::<Vec<_>>() as &[Option<&str>]
     )
     .execute(conn)
     .await?;
@@ -158,7 +161,7 @@ pub(super) async fn reserved(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome
     let ids: Vec<Uuid> = jobs.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(
         "-- job_reservations::of_jobs
-         SELECT id, job_id, attempt, amounts, call_id FROM job_reservations WHERE job_id = ANY($1) ORDER BY id FOR UPDATE",
+         SELECT id, job_id, attempt, amounts, call_id, model FROM job_reservations WHERE job_id = ANY($1) ORDER BY id FOR UPDATE",
         &ids
     )
     .fetch_all(conn)
@@ -171,6 +174,7 @@ pub(super) async fn reserved(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome
                 attempt: number(row.attempt)?,
                 amounts: serde_json::from_str(&row.amounts)?,
                 call_id: row.call_id,
+                model: row.model,
             })
         })
         .collect()

@@ -13,6 +13,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId, ResultId, WorkerId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
+use entente_domain::subjects::{SubjectKind, unversioned};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Caller, Outcome};
@@ -127,7 +128,9 @@ pub async fn claim(
         // Register for notifications before looking, so that none is missed in between.
         let queues: Vec<_> = agents.iter().map(|agent| ctx.feed.wakeups().queue(agent)).collect();
         let heard = select_all(queues.iter().map(|queue| Box::pin(queue.notified())));
-        let (taken, cut) = take(ctx, worker.id, &agents, ask.max).await?;
+        ctx.stops.require_none(&caller.act(None))?;
+        let running = unstopped(ctx, &agents);
+        let (taken, cut) = take(ctx, worker.id, &running, ask.max).await?;
         if !taken.is_empty() || ask.wait.is_zero() {
             if cut {
                 pass_on(ctx, &taken, woken_by);
@@ -152,6 +155,13 @@ pub async fn claim(
             return Ok(Vec::new());
         }
     }
+}
+
+/// Those of these agents that are not stopped.
+fn unstopped(ctx: &Ctx, agents: &[String]) -> Vec<String> {
+    let stops = ctx.stops.current();
+    let stopped = stops.names(SubjectKind::Agent);
+    agents.iter().filter(|agent| !stopped.iter().any(|name| name == unversioned(agent))).cloned().collect()
 }
 
 /// Passes a notification on: it wakes one waiter, which may have taken only a part of the pending jobs.

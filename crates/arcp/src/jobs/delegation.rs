@@ -198,7 +198,8 @@ async fn delegate_held(
         Err(AppError::from(refusal))
     } else {
         let principal = parent.job().principal.clone();
-        let submission = Submission { ask, principal, trace: None, origin: Origin::Parent };
+        let key = parent.job().key_id.zip(parent.job().owner.clone());
+        let submission = Submission { ask, principal, key, trace: None, origin: Origin::Parent };
         accept(ctx, &mut tx, &mut locked, &known, &submission).await
     };
     let made = match judged {

@@ -5,7 +5,7 @@
 //! A command is judged on a [`JobChange`], a copy of its job; [`LockedJobs::apply`] takes the change over, so a refused
 //! command leaves nothing behind.
 //!
-//! Lock order: intents, jobs by id, sessions by id, counters by job.
+//! Lock order: intents, jobs by id, sessions by id, counters by job, budgets by id.
 
 mod change;
 pub(super) mod cost_limits;
@@ -21,11 +21,13 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, ReservationId, SessionId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::log::writer::IntentLog;
+use entente_kernel::spending::{Charge, charges};
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Outcome, Tx};
 use sqlx::PgConnection;
 
 pub(super) use self::change::JobChange;
+pub(super) use self::spending::Call;
 use super::budgets::{self, Reservation};
 use super::log::{self, Stored};
 use super::{rows, writes};
@@ -49,6 +51,8 @@ pub(super) struct LockedJobs {
     pub logs: BTreeMap<IntentId, IntentLog>,
     touched: BTreeSet<JobId>,
     spent: BTreeSet<JobId>,
+    /// Costs for the budgets that jobs share.
+    charges: Vec<Charge>,
     counted: BTreeSet<SessionId>,
     made: Vec<Reservation>,
     gone: Vec<ReservationId>,
@@ -90,7 +94,7 @@ impl LockedJobs {
         let budgets = budgets::lock(conn, &payers).await?;
         let cost_limits = cost_limits::load(conn, intents).await?;
         let counts = |job: &&Job| {
-            !job.payers.is_empty() || job.intent_id.is_some_and(|intent| cost_limits.contains_key(&intent))
+            job.reserves || !job.payers.is_empty() || job.intent_id.is_some_and(|intent| cost_limits.contains_key(&intent))
         };
         let spending: Vec<JobId> = jobs.values().filter(counts).map(|job| job.id).collect();
         let mut reserved: BTreeMap<JobId, Vec<Reservation>> = BTreeMap::new();
@@ -108,6 +112,7 @@ impl LockedJobs {
             logs,
             touched: BTreeSet::new(),
             spent: BTreeSet::new(),
+            charges: Vec::new(),
             counted: BTreeSet::new(),
             made: Vec::new(),
             gone: Vec::new(),
@@ -159,6 +164,8 @@ impl LockedJobs {
             numbered: false,
             ended: false,
             spent: BTreeSet::new(),
+            charges: Vec::new(),
+            model: None,
             made: Vec::new(),
             gone: Vec::new(),
             events: Vec::new(),
@@ -188,6 +195,7 @@ impl LockedJobs {
         self.add_bills(&job, change.bills);
         self.budgets.extend(change.budgets);
         self.spent.extend(change.spent);
+        self.charges.extend(change.charges);
         self.reserved.insert(id, change.reserved);
         self.made.extend(change.made);
         self.gone.extend(change.gone);
@@ -217,6 +225,8 @@ impl LockedJobs {
                 log.save(conn).await?;
             }
         }
+        // The last locks of a transaction: many jobs share these budgets.
+        charges::apply(ctx, conn, &self.charges, &self.gone, self.now).await?;
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use entente_domain::arcp::capabilities::Authority;
 use entente_domain::arcp::jobs::{Cancel, Claim, Job, JobStatus};
 use entente_domain::clock::Timestamp;
-use entente_domain::ids::{IntentId, JobId};
+use entente_domain::ids::{IntentId, JobId, KeyId};
 use entente_kernel::log::writer::digest;
 use entente_kernel::{AppError, Outcome, unknown};
 use sqlx::PgConnection;
@@ -23,7 +23,7 @@ macro_rules! select {
             "-- " + $name + "
              SELECT j.id, j.agent, j.principal, j.session_id, j.counted, j.lease, j.expires_at, j.deadline, j.idempotency_key,
                     j.fingerprint, j.parent_id, j.delegate_id, j.generation, j.payers, j.trace_id, j.intent_id, j.needs_model,
-                    j.on_lost, j.max_attempts, j.created_at, c.status, c.last_seq, c.origin_seq, c.attempt, c.worker_id,
+                    j.on_lost, j.max_attempts, j.created_at, j.key_id, j.owner, c.reserves, c.status, c.last_seq, c.origin_seq, c.attempt, c.worker_id,
                     c.claim_token, c.claim_expires_at, c.claimed_at, c.cancel_reason, c.cancel_due_at, c.streamed, c.abandoned,
                     c.ended_at, c.ended_by
              FROM jobs j JOIN job_clock c ON c.job_id = j.id " + $rest $(+ $more)*
@@ -55,6 +55,9 @@ pub(super) struct Row {
     pub on_lost: String,
     pub max_attempts: i32,
     pub created_at: Timestamp,
+    pub key_id: Option<Uuid>,
+    pub owner: Option<String>,
+    pub reserves: bool,
     pub status: String,
     pub last_seq: i64,
     pub origin_seq: i64,
@@ -107,6 +110,9 @@ impl TryFrom<Row> for Job {
             on_lost: on_lost(&row.on_lost)?,
             max_attempts: number(row.max_attempts)?,
             created_at: row.created_at,
+            key_id: row.key_id.map(KeyId::from),
+            owner: row.owner,
+            reserves: row.reserves,
             status: JobStatus::parse(&row.status).ok_or_else(|| unknown("job status", &row.status))?,
             last_seq: row.last_seq,
             origin_seq: row.origin_seq,

@@ -26,7 +26,9 @@ impl JobWriter {
     pub async fn submit(&self, caller: &Caller, said: Submit, origin: Origin) -> Outcome<Submitted> {
         caller.require(Scope::JobsWrite)?;
         let ask = JobAsk::check(said)?;
-        let submission = Submission { ask, principal: caller.agent.clone(), trace: caller.trace, origin };
+        let key = Some((caller.grant.key.id, caller.principal().to_owned()));
+        let submission =
+            Submission { ask, principal: caller.agent.clone(), key, trace: caller.trace, origin };
         submit_and_wait(self, submission).await
     }
 }

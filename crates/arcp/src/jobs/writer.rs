@@ -293,7 +293,7 @@ struct Repeats(HashMap<(String, String), Job>);
 impl Repeats {
     async fn find(conn: &mut PgConnection, commands: &[&Command]) -> Outcome<Self> {
         let keyed = commands.iter().filter_map(|command| match command {
-            Command::Submit(submission) => submission.key(),
+            Command::Submit(submission) => submission.once(),
             Command::Report(_) => None,
         });
         let (principals, keys): (Vec<&str>, Vec<&str>) = keyed.unzip();
@@ -306,7 +306,7 @@ impl Repeats {
     }
 
     fn named(submission: &Submission) -> Option<(String, String)> {
-        submission.key().map(|(principal, key)| (principal.to_owned(), key.to_owned()))
+        submission.once().map(|(principal, key)| (principal.to_owned(), key.to_owned()))
     }
 
     /// Returns the job of the same earlier request.

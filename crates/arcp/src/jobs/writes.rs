@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use entente_domain::arcp::jobs::Job;
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
-use entente_domain::ids::{IntentId, JobId, WorkerId};
+use entente_domain::ids::{IntentId, JobId, KeyId, WorkerId};
 use entente_kernel::Outcome;
 use entente_kernel::Pool;
 use sqlx::PgConnection;
@@ -47,17 +47,17 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
              SELECT * FROM UNNEST($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::boolean[], $6::text[], $7::text[],
                  $8::timestamptz[], $9::timestamptz[], $10::text[], $11::bytea[], $12::uuid[], $13::text[], $14::integer[],
                  $15::text[], $16::text[], $17::uuid[], $18::boolean[], $19::text[], $20::integer[], $21::timestamptz[],
-                 $22::text[], $23::timestamptz[])
+                 $22::text[], $23::timestamptz[], $24::uuid[], $25::text[])
              AS a (id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key, fingerprint,
                    parent_id, delegate_id, generation, payers, trace_id, intent_id, needs_model, on_lost, max_attempts,
-                   created_at, status, due_at)),
+                   created_at, status, due_at, key_id, owner)),
          made AS (
              INSERT INTO jobs (id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key,
                  fingerprint, parent_id, delegate_id, generation, payers, trace_id, intent_id, needs_model, on_lost,
-                 max_attempts, created_at)
+                 max_attempts, created_at, key_id, owner)
              SELECT id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key, fingerprint,
                     parent_id, delegate_id, generation, string_to_array(payers, ',')::uuid[], trace_id, intent_id, needs_model,
-                    on_lost, max_attempts, created_at FROM asked
+                    on_lost, max_attempts, created_at, key_id, owner FROM asked
              ON CONFLICT (principal, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING id)
          INSERT INTO job_clock (job_id, agent, intent_id, status, last_seq, origin_seq, attempt, due_at, abandoned)
          SELECT a.id, a.agent, a.intent_id, a.status, 0, 0, 0, a.due_at, '{}' FROM asked a JOIN made m ON m.id = a.id",
@@ -83,7 +83,9 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
         &jobs.iter().map(|job| column(job.max_attempts)).collect::<Vec<_>>(),
         &jobs.iter().map(|job| job.created_at).collect::<Vec<_>>(),
         &status as &[&str],
-        &times(Job::due_at) as &[Option<Timestamp>]
+        &times(Job::due_at) as &[Option<Timestamp>],
+        &some_uuids(|job| job.key_id.map(KeyId::uuid)) as &[Option<Uuid>],
+        &jobs.iter().map(|job| job.owner.as_deref()).collect::<Vec<_>>() as &[Option<&str>]
     )
     .execute(conn)
     .await?;
@@ -114,12 +116,12 @@ pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()
              worker_id = n.worker_id, claim_token = n.claim_token, claim_expires_at = n.claim_expires_at,
              cancel_reason = n.cancel_reason, cancel_due_at = n.cancel_due_at, due_at = n.due_at, streamed = n.streamed,
              abandoned = string_to_array(n.abandoned, E'\\n'), ended_at = n.ended_at, claimed_at = n.claimed_at,
-             ended_by = n.ended_by
+             ended_by = n.ended_by, reserves = n.reserves
          FROM UNNEST($1::uuid[], $2::text[], $3::bigint[], $4::bigint[], $5::integer[], $6::uuid[], $7::bytea[],
              $8::timestamptz[], $9::text[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[],
-             $14::timestamptz[], $15::timestamptz[], $16::bytea[])
+             $14::timestamptz[], $15::timestamptz[], $16::bytea[], $17::boolean[])
          AS n (job_id, status, last_seq, origin_seq, attempt, worker_id, claim_token, claim_expires_at, cancel_reason,
-               cancel_due_at, due_at, streamed, abandoned, ended_at, claimed_at, ended_by)
+               cancel_due_at, due_at, streamed, abandoned, ended_at, claimed_at, ended_by, reserves)
          WHERE c.job_id = n.job_id",
         &jobs.iter().map(|job| job.id.uuid()).collect::<Vec<_>>(),
         &jobs.iter().map(|job| job.status.as_str()).collect::<Vec<_>>() as &[&str],
@@ -138,7 +140,8 @@ pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()
         &times(|job| job.ended_at) as &[Option<Timestamp>],
         &claims().map(|claim| claim.map(|c| c.since)).collect::<Vec<_>>() as &[Option<Timestamp>],
         &jobs.iter().map(|job| job.ended_by.as_ref().map(<[u8; 32]>::as_slice)).collect::<Vec<_>>()
-            as &[Option<&[u8]>]
+            as &[Option<&[u8]>],
+        &jobs.iter().map(|job| job.reserves).collect::<Vec<_>>()
     )
     .execute(conn)
     .await?;

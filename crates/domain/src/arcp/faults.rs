@@ -87,6 +87,7 @@ impl From<Code> for Fault {
             | Code::TooManyStreams
             | Code::NotThePrincipal
             | Code::GovernanceViolation
+            | Code::Stopped
             | Code::PermissionDenied => Self::PermissionDenied,
             Code::NotFound | Code::JobNotFound => Self::JobNotFound,
             Code::DuplicateKey | Code::IdempotencyMismatch => Self::DuplicateKey,

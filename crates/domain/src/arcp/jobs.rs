@@ -19,8 +19,9 @@ use crate::arcp::chunks::Streamed;
 use crate::arcp::faults::Fault;
 use crate::canonical::Digest;
 use crate::clock::Timestamp;
-use crate::ids::{IntentId, JobId, SessionId, WorkerId};
+use crate::ids::{IntentId, JobId, KeyId, SessionId, WorkerId};
 use crate::refusal::{Code, Refusal};
+use crate::subjects::{Act, unversioned};
 
 /// Seconds after the end of a lease at which an active job is ended.
 ///
@@ -200,6 +201,12 @@ pub struct Job {
     pub max_attempts: u32,
     /// When it was accepted.
     pub created_at: Timestamp,
+    /// The key that submitted it, or its eldest ancestor, and that key's principal.
+    pub key_id: Option<KeyId>,
+    /// See `key_id`; `None` for jobs of earlier releases.
+    pub owner: Option<String>,
+    /// Whether it may have reservations although no budget of its own pays for it.
+    pub reserves: bool,
     /// The status.
     pub status: JobStatus,
     /// The number of its last event.
@@ -241,6 +248,17 @@ pub enum Due {
 }
 
 impl Job {
+    /// What the job does, for budgets and stops.
+    #[must_use]
+    pub fn act(&self) -> Act {
+        Act {
+            principal: self.owner.clone().unwrap_or_else(|| self.principal.clone()),
+            agents: vec![unversioned(&self.agent).to_owned(), self.principal.clone()],
+            intent: self.intent_id,
+            key: self.key_id,
+        }
+    }
+
     /// Requires that a worker's token is that of the current claim, which is lost the instant it expires,
     /// swept or not.
     ///

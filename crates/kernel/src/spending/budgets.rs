@@ -298,7 +298,7 @@ impl Caller {
     pub fn act(&self, intent: Option<IntentId>) -> Act {
         Act {
             principal: self.principal().to_owned(),
-            agent: self.agent.clone(),
+            agents: vec![self.agent.clone()],
             intent,
             key: Some(self.grant.key.id),
         }

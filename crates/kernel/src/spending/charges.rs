@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use entente_domain::amounts::Amount;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{CostId, IntentId, JobId, KeyId, ReservationId};
+use entente_domain::refusal::Refusal;
 use entente_domain::spending::{SpendingBudget, Threshold, Usage, Window};
 use entente_domain::subjects::{Act, Subject, SubjectKind};
 use sqlx::PgConnection;
@@ -82,20 +83,25 @@ pub async fn apply(
 }
 
 /// Requires that all reservations fit into their budgets. Otherwise the thresholds up to 100 per cent of the full
-/// budget count as reached; the caller then releases the reservations and commits.
+/// budget count as reached; the caller then releases the reservations and commits. The inner error is
+/// [`entente_domain::refusal::Code::BudgetExhausted`].
 ///
 /// # Errors
-/// [`entente_domain::refusal::Code::BudgetExhausted`].
-pub async fn require_room(conn: &mut PgConnection, paid: &[Paid], now: Timestamp) -> Outcome<()> {
+/// A database error.
+pub async fn require_room(
+    conn: &mut PgConnection,
+    paid: &[Paid],
+    now: Timestamp,
+) -> Outcome<Result<(), Refusal>> {
     for one in paid.iter().filter(|one| one.held != Amount::ZERO) {
         if let Err(refusal) = one.usage.require_room(one.held) {
             let reached: Vec<(&Usage, u32)> =
                 one.crossed(true).map(|threshold| (&one.usage, threshold.percent)).collect();
             reach(conn, &reached, now).await?;
-            return Err(refusal.into());
+            return Ok(Err(refusal));
         }
     }
-    Ok(())
+    Ok(Ok(()))
 }
 
 /// Arrays of the statement, one element for each charge.
@@ -198,7 +204,7 @@ async fn write(
         now,
         &ids,
         &charges.iter().map(|one| one.act.principal.clone()).collect::<Vec<_>>(),
-        &charges.iter().map(|one| one.act.agent.clone()).collect::<Vec<_>>(),
+        &charges.iter().map(|one| one.act.agent().to_owned()).collect::<Vec<_>>(),
         &charges.iter().map(|one| one.act.intent.map(IntentId::uuid)).collect::<Vec<_>>() as &[Option<Uuid>],
         &charges.iter().map(|one| one.act.key.map(KeyId::uuid)).collect::<Vec<_>>() as &[Option<Uuid>],
         &charges.iter().map(|one| one.job.map(JobId::uuid)).collect::<Vec<_>>() as &[Option<Uuid>],
@@ -274,7 +280,7 @@ pub async fn of_act(conn: &mut PgConnection, act: &Act, now: Timestamp) -> Outco
 ///
 /// # Errors
 /// [`entente_domain::refusal::Code::BudgetExhausted`], [`entente_domain::refusal::Code::PermissionDenied`].
-pub fn require_allowed(usages: &[Usage], capability: &str, target: &str) -> Outcome<()> {
+pub fn require_allowed(usages: &[Usage], capability: &str, target: &str) -> Result<(), Refusal> {
     for usage in usages {
         usage.require_left()?;
         usage.require_allowed(capability, target)?;

@@ -91,7 +91,7 @@ pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<Allowe
     ctx.stops.require_none(&act)?;
     if let Some(intent) = ask.intent_id {
         let mut conn = ctx.pool.acquire().await?;
-        membership::require(&mut conn, &act.agent, intent, Level::Write, now).await?;
+        membership::require(&mut conn, act.agent(), intent, Level::Write, now).await?;
     }
     if ask.amounts.is_empty() {
         let budgets = charges::of_act(&mut *ctx.pool.acquire().await?, &act, now).await?;
@@ -123,12 +123,12 @@ pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<Allowe
         tx.rollback().await?;
         return Err(refusal.into());
     }
-    if let Err(refusal) = charges::require_room(&mut tx, &paid, now).await {
+    if let Err(refusal) = charges::require_room(&mut tx, &paid, now).await? {
         // The thresholds that the refusal has reached are kept.
         charges::apply(ctx, &mut tx, &[], &[made.id], now).await?;
         remove(&mut tx, made.id).await?;
         tx.commit().await?;
-        return Err(refusal);
+        return Err(refusal.into());
     }
     tx.commit().await?;
     Ok(AllowedCall { reservation: Some(made), budgets })
@@ -148,10 +148,10 @@ fn act(caller: &Caller, ask: &CallAsk) -> Outcome<Act> {
     }
     if let Some(principal) = &ask.principal {
         act.principal.clone_from(principal);
-        act.agent.clone_from(principal);
+        act.agents = vec![principal.clone()];
     }
     if let Some(agent) = &ask.agent {
-        act.agent.clone_from(agent);
+        act.agents = vec![agent.clone()];
     }
     Ok(act)
 }
@@ -220,7 +220,7 @@ async fn again(ctx: &Ctx, made: &Reservation, call_id: &str) -> Outcome<AllowedC
     let before = before.ok_or_else(|| {
         Refusal::new(Code::Unavailable, "The same call is just being judged. Ask again shortly.")
     })?;
-    if before.amounts != made.amounts || before.act.agent != made.act.agent {
+    if before.amounts != made.amounts || before.act.agents != made.act.agents {
         let message = "`call_id` was used for another call. Give each call an id of its own.";
         return Err(Refusal::new(Code::IdempotencyMismatch, message).into());
     }
@@ -254,7 +254,7 @@ pub async fn settle(
     let found = lock(&mut tx, id).await?;
     let mine = |one: &Reservation| {
         let key = &caller.grant.key;
-        one.act.key == Some(key.id) || key.may_act_as(&one.act.principal) || key.may_act_as(&one.act.agent)
+        one.act.key == Some(key.id) || key.may_act_as(&one.act.principal) || key.may_act_as(one.act.agent())
     };
     let mut found = found.filter(mine).ok_or_else(|| not_found("reservation"))?;
     if matches!(found.ended_as.as_deref(), Some("settled" | "released")) {
@@ -320,7 +320,7 @@ async fn insert(
          ON CONFLICT (principal_id, call_id) WHERE call_id IS NOT NULL DO NOTHING",
         made.id.uuid(),
         made.act.principal,
-        made.act.agent,
+        made.act.agent(),
         made.act.intent.map(IntentId::uuid),
         made.act.key.map(KeyId::uuid),
         made.provider,
@@ -375,7 +375,7 @@ impl TryFrom<Row> for Reservation {
             id: row.id.into(),
             act: Act {
                 principal: row.principal_id,
-                agent: row.agent,
+                agents: vec![row.agent],
                 intent: row.intent_id.map(IntentId::from),
                 key: Some(row.key_id.into()),
             },

@@ -11,6 +11,7 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::Outcome;
+use entente_kernel::spending::Charge;
 use serde_json::Value;
 
 use super::cost_limits::CostLimit;
@@ -42,6 +43,10 @@ pub(in crate::jobs) struct JobChange {
     pub(super) ended: bool,
     /// Payers whose counters moved.
     pub(super) spent: BTreeSet<JobId>,
+    /// Costs for the budgets that the job shares with others.
+    pub(super) charges: Vec<Charge>,
+    /// Model of the reservation that was put back last: the costs that follow are its costs.
+    pub(super) model: Option<String>,
     pub(super) made: Vec<Reservation>,
     pub(super) gone: Vec<ReservationId>,
     pub(super) events: Vec<Stored>,

@@ -1,7 +1,7 @@
 //! Spending of locked jobs (ARCP §9.6): costs are charged to the counters of the job and its ancestors,
 //! amounts are reserved and put back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use entente_domain::amounts::Amount;
 use entente_domain::arcp::budgets::Budget;
@@ -9,10 +9,20 @@ use entente_domain::arcp::jobs::may;
 use entente_domain::arcp::jobs::wire::numbers;
 use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::spending::Charge;
 use serde_json::json;
 
 use super::{JobChange, LockedJobs};
 use crate::jobs::budgets::Reservation;
+
+/// A call that amounts are reserved for.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// The worker's id for it.
+    pub id: Option<&'a str>,
+    /// Model that it uses.
+    pub model: Option<&'a str>,
+}
 
 /// Maximum number of open reservations of a job: its operations under way.
 const RESERVATIONS: usize = 1_000;
@@ -42,6 +52,14 @@ impl JobChange {
         }
         // The reservation is back; this is the actual cost.
         self.bill(currency, cost);
+        self.charges.push(Charge {
+            act: self.job.act(),
+            unit: currency.to_owned(),
+            spent: cost,
+            job: Some(self.job.id),
+            model: self.model.clone(),
+            ..Charge::default()
+        });
         let mut own = None;
         for payer in &self.job.payers {
             let Some(budget) = self.budgets.get_mut(payer) else { continue };
@@ -62,24 +80,24 @@ impl JobChange {
         Ok(())
     }
 
-    /// Reserves amounts on every counter of their currencies, or on none; an uncounted currency is refused.
-    ///
-    /// A repeated call with the same amounts gets its existing reservation: its first answer was lost.
-    pub fn reserve(
-        &mut self,
-        reservation: ReservationId,
-        amounts: &Budget,
-        call_id: Option<&str>,
-    ) -> Result<ReservationId, Refusal> {
+    /// Returns the reservation of a call that asks for the same amounts again: its first answer was lost.
+    pub fn reservation_of(&self, call_id: Option<&str>, amounts: &Budget) -> Option<ReservationId> {
         let attempt = self.job.attempt;
         let same = |one: &&Reservation| {
             one.attempt == attempt && one.call_id.as_deref() == call_id && one.amounts == *amounts
         };
-        if call_id.is_some()
-            && let Some(before) = self.reserved.iter().find(same)
-        {
-            return Ok(before.id);
-        }
+        call_id.and(self.reserved.iter().find(same)).map(|before| before.id)
+    }
+
+    /// Reserves amounts on every counter of their currencies, or on none. A currency that neither a counter nor one of
+    /// the shared budgets (`shared`) counts is refused.
+    pub fn reserve(
+        &mut self,
+        reservation: ReservationId,
+        amounts: &Budget,
+        call: &Call<'_>,
+        shared: &BTreeSet<&str>,
+    ) -> Result<(), Refusal> {
         if self.reserved.len() >= RESERVATIONS {
             let message =
                 format!("The job has {RESERVATIONS} reservations open. Settle some, or let them go.");
@@ -88,6 +106,7 @@ impl JobChange {
         for currency in amounts.0.keys() {
             // For a job without a budget of its own, the intent's limit applies.
             if self.cost_limit.is_none()
+                && !shared.contains(currency.as_str())
                 && !self.payers().iter().any(|budget| budget.0.contains_key(currency))
             {
                 return Err(may::spent(currency));
@@ -105,12 +124,20 @@ impl JobChange {
         self.earmark(amounts)?;
         self.spent.extend(after.iter().map(|(payer, _)| *payer));
         self.budgets.extend(after);
-        let call_id = call_id.map(str::to_owned);
-        let made =
-            Reservation { id: reservation, job_id: self.job.id, attempt, amounts: amounts.clone(), call_id };
+        let made = Reservation {
+            id: reservation,
+            job_id: self.job.id,
+            attempt: self.job.attempt,
+            amounts: amounts.clone(),
+            call_id: call.id.map(str::to_owned),
+            model: call.model.map(str::to_owned),
+        };
         self.reserved.push(made.clone());
         self.made.push(made);
-        Ok(reservation)
+        if self.job.payers.is_empty() && !self.job.reserves {
+            self.job_mut().reserves = true;
+        }
+        Ok(())
     }
 
     /// Puts a reservation back.
@@ -122,6 +149,7 @@ impl JobChange {
         })?;
         let reservation = self.reserved.remove(place);
         self.give_back(&reservation);
+        self.model = reservation.model;
         Ok(())
     }
 
