@@ -71,17 +71,16 @@ CREATE TABLE budget_reached (
     amount     numeric NOT NULL,
     spent      numeric NOT NULL,
     reached_at timestamptz NOT NULL,
-    -- When its consequences were recorded.
+    -- When its event was recorded, and when nothing more follows from it: a person may have to answer first.
+    told_at    timestamptz,
     handled_at timestamptz,
     -- The question to a person, if one was asked.
     moment_id  uuid,
     PRIMARY KEY (budget_id, starts_at, percent, amount)
 );
 
--- Sweep: thresholds without consequences so far.
+-- Sweep: thresholds from which more follows.
 CREATE INDEX budget_reached_open ON budget_reached (reached_at) WHERE handled_at IS NULL;
--- The threshold that a person was asked about.
-CREATE INDEX budget_reached_by_moment ON budget_reached (moment_id) WHERE moment_id IS NOT NULL;
 
 -- Amounts reserved for calls that belong to no job, such as those of a model gateway.
 CREATE TABLE spend_reservations (

@@ -101,6 +101,8 @@ pub struct Config {
     pub message_retention: Option<Duration>,
     /// As [`entente_kernel::Settings::event_retention`].
     pub event_retention: Option<Duration>,
+    /// As [`entente_kernel::Settings::spend_retention`].
+    pub spend_retention: Option<Duration>,
     /// Time that an idempotency key is remembered.
     pub idempotency_window: Duration,
     /// The server's signing key; `None` for the one stored in the database.
@@ -334,6 +336,7 @@ impl Config {
             drain: from.seconds("ENTENTE_DRAIN_SECONDS", 20, 3_600),
             message_retention: from.retention("ENTENTE_MESSAGE_RETENTION_DAYS"),
             event_retention: from.retention("ENTENTE_EVENT_RETENTION_DAYS"),
+            spend_retention: from.retention("ENTENTE_SPEND_RETENTION_DAYS"),
             idempotency_window: Duration::from_secs(
                 3_600
                     * from.parsed("ENTENTE_IDEMPOTENCY_HOURS", 24, "a number of hours from 1 to 8760", |n| {

@@ -375,6 +375,7 @@ async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
         patiently(async || ctx.ping().await).await?;
     }
     patiently(async || keys::refresh(ctx).await).await?;
+    patiently(async || ctx.stops.refresh(ctx).await).await?;
     for seed in given {
         patiently(async || seeds::seed(ctx, seed.kind, &seed.id, &seed.secret).await).await?;
     }
@@ -388,6 +389,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         audit_event_type: config.audit_event_type.clone(),
         message_retention: config.message_retention,
         event_retention: config.event_retention,
+        spend_retention: config.spend_retention,
         idempotency_window: config.idempotency_window,
         checkpoint_every: config.checkpoint_every,
         seeded_keys,

@@ -15,7 +15,7 @@ use entente_runtime::tasks::Tasks;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::lookout::{KEYS, Lookout};
+use super::lookout::{KEYS, Lookout, STOPS};
 use super::{FEED_TURN, every, keep, note, tick, timely};
 
 /// Interval of the check for missed commits.
@@ -49,7 +49,9 @@ pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
     keep(ctx, tasks, "feed look-around", poll);
     keep(ctx, tasks, "order over everything", number);
     let lookout = Arc::clone(lookout);
+    let stops = Arc::clone(&lookout);
     keep(ctx, tasks, "keys refresh", move |ctx, stopping| refresh(ctx, Arc::clone(&lookout), stopping));
+    keep(ctx, tasks, "stops refresh", move |ctx, stopping| refresh_stops(ctx, Arc::clone(&stops), stopping));
 }
 
 /// Gives numbers to what was committed here, also while nobody reads everything (`kernel::log::order`); idle servers do
@@ -155,6 +157,15 @@ async fn refresh(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
     while stopping.run_until_cancelled(lookout.found(KEYS)).await.is_some() {
         if let Err(failure) = timely(FEED_TURN, keys::refresh(&ctx)).await {
             note("keys refresh", &failure);
+        }
+    }
+}
+
+/// Renews the copy of the stops in force after a change on another server.
+async fn refresh_stops(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
+    while stopping.run_until_cancelled(lookout.found(STOPS)).await.is_some() {
+        if let Err(failure) = timely(FEED_TURN, ctx.stops.refresh(&ctx)).await {
+            note("stops refresh", &failure);
         }
     }
 }

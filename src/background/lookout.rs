@@ -39,8 +39,11 @@ pub const LETTERS: &str = "letters";
 /// Drops changed keys from the cache.
 pub const KEYS: &str = "keys";
 
+/// Renews the copy of the stops in force.
+pub const STOPS: &str = "stops";
+
 /// The words of the look that are no sweep's name.
-const OTHERS: [&str; 6] = [FAN_OUT, DELIVERIES, REVOCATIONS, BRIDGES, LETTERS, KEYS];
+const OTHERS: [&str; 7] = [FAN_OUT, DELIVERIES, REVOCATIONS, BRIDGES, LETTERS, KEYS, STOPS];
 
 /// What the last look found, by its words.
 #[derive(Debug)]

@@ -12,6 +12,8 @@ use entente_kernel::audit::{checkpoints, retention as event_retention};
 use entente_kernel::identity::{keys, people};
 use entente_kernel::log::order;
 use entente_kernel::messages::pending;
+use entente_kernel::spending;
+use entente_kernel::spending::reservations;
 use entente_kernel::webhooks::deliveries;
 use entente_kernel::{AppError, Outcome, access, cursors, idempotency};
 use entente_moments as moments;
@@ -43,6 +45,14 @@ pub enum Sweep {
     Tasks,
     /// Ends or requeues jobs whose lease, runtime, worker or grace period has run out.
     Jobs,
+    /// Tells running jobs of stopped subjects to end.
+    StoppedJobs,
+    /// Records what follows from thresholds of budgets.
+    Budgets,
+    /// Releases reservations of calls that nobody settled.
+    Reservations,
+    /// Deletes costs and windows of budgets past their retention.
+    Spending,
     /// Deletes expired idempotency keys of jobs.
     JobKeys,
     /// Deletes jobs past their retention.
@@ -126,6 +136,10 @@ impl Sweep {
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
+        Self::StoppedJobs,
+        Self::Budgets,
+        Self::Reservations,
+        Self::Spending,
         Self::Channels,
         Self::Evictions,
         Self::Purges,
@@ -172,6 +186,10 @@ impl Sweep {
             Self::Messages => "messages",
             Self::Tasks => "tasks",
             Self::Jobs => "jobs",
+            Self::StoppedJobs => "stopped_jobs",
+            Self::Budgets => "budgets",
+            Self::Reservations => "reservations",
+            Self::Spending => "spending",
             Self::JobKeys => "job_keys",
             Self::EndedJobs => "ended_jobs",
             Self::Workers => "workers",
@@ -224,6 +242,8 @@ impl Sweep {
             | Self::Evictions
             | Self::Leases
             | Self::Jobs
+            | Self::StoppedJobs
+            | Self::Budgets
             | Self::Pairs
             | Self::Moments
             | Self::Suspensions => 1,
@@ -233,7 +253,7 @@ impl Sweep {
             | Self::TriggerEvents
             | Self::Triggers
             | Self::Reports => 2,
-            Self::Channels | Self::Access | Self::Heartbeats | Self::Memory => 4,
+            Self::Channels | Self::Access | Self::Heartbeats | Self::Memory | Self::Reservations => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::ToolGrants => 20,
             // Clean-ups of several statements each, which the idle server repeats for nothing.
@@ -243,6 +263,7 @@ impl Sweep {
             | Self::Cursors
             | Self::JobKeys
             | Self::EndedJobs
+            | Self::Spending
             | Self::Workers
             | Self::Checkpoints
             | Self::OldEvents
@@ -262,6 +283,9 @@ impl Sweep {
             Self::Messages
             | Self::Tasks
             | Self::Jobs
+            | Self::StoppedJobs
+            | Self::Budgets
+            | Self::Reservations
             | Self::Channels
             | Self::Evictions
             | Self::Purges
@@ -282,6 +306,7 @@ impl Sweep {
             // They write what is in memory, or clean up so rarely that they ask for themselves.
             Self::JobKeys
             | Self::EndedJobs
+            | Self::Spending
             | Self::Workers
             | Self::Checkpoints
             | Self::OldEvents
@@ -310,6 +335,7 @@ impl Sweep {
             Self::OldEvents => EVENT_BATCH,
             Self::JobKeys
             | Self::EndedJobs
+            | Self::Spending
             | Self::OldNumbers
             | Self::Workers
             | Self::Idempotency
@@ -333,6 +359,10 @@ impl Sweep {
             Self::Messages => pending::expire_due(ctx, limit).await,
             Self::Tasks => tasks::expire_due(&ctx.openintent, limit).await,
             Self::Jobs => jobs::expire_due(&ctx.arcp, limit).await,
+            Self::StoppedJobs => jobs::tell_stopped(&ctx.arcp).await,
+            Self::Budgets => entente_bridges::budgets::follow_up(ctx, limit).await,
+            Self::Reservations => reservations::expire_due(ctx, limit).await,
+            Self::Spending => spending::retention::forget(ctx, limit).await,
             Self::JobKeys => jobs::forget_keys(&ctx.arcp, limit).await,
             Self::EndedJobs => entente_bridges::retention::forget_jobs(ctx, limit).await,
             Self::Workers => workers::tidy(&ctx.arcp, limit).await,

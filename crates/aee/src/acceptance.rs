@@ -60,6 +60,7 @@ pub async fn accept_all(
     all: &[&[u8]],
 ) -> Outcome<Vec<Outcome<Accepted>>> {
     caller.require(Scope::MailWrite)?;
+    ctx.stops.objection(caller, None).map_or(Ok(()), Err)?;
     let mut answers = round(ctx, caller, ingest, all).await?;
     for _ in 1..JUDGED {
         let judged = all.iter().zip(&answers);

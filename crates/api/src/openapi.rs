@@ -44,6 +44,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
         (name = "messages", description = "Messages on channels (RFC-0021 §2 to §4)"),
         (name = "streams", description = "Live events (server-sent events)"),
         (name = "jobs", description = "Work with authority and a budget (ARCP §7 to §9)"),
+        (name = "budgets", description = "Budgets, teams, stops, and reports of what was spent"),
         (name = "workers", description = "Workers, which run jobs, and the agents that they run"),
         (name = "coordinators", description = "Coordinators of intents and their decisions (RFC-0013)"),
         (name = "suspensions", description = "Intents that wait for a person's answer (RFC-0025)"),

@@ -67,10 +67,20 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)),
              ('bridges', EXISTS (SELECT 1 FROM aee_bridges)),
              ('letters', EXISTS (SELECT 1 FROM federation_letters WHERE due_at <= $1)),
+             ('stopped_jobs', EXISTS (SELECT 1 FROM stops WHERE told_at IS NULL AND lifted_at IS NULL)),
+             ('budgets', EXISTS (SELECT 1 FROM budget_reached r
+                                 WHERE r.handled_at IS NULL AND (r.moment_id IS NULL OR NOT EXISTS (
+                                     SELECT 1 FROM moments m
+                                     WHERE m.id = r.moment_id AND m.ended_at IS NULL AND m.resolution_kind IS NULL)))),
+             ('reservations', EXISTS (SELECT 1 FROM spend_reservations WHERE expires_at <= $1 AND ended_at IS NULL)),
+             ('stops', EXISTS (SELECT 1 FROM stops WHERE changed_seq > $3)
+                 OR EXISTS (SELECT 1 FROM budgets WHERE changed_seq > $3)
+                 OR EXISTS (SELECT 1 FROM teams WHERE changed_seq > $3)),
              ('keys', EXISTS (SELECT 1 FROM keys WHERE changed_seq > $2))
          ) AS w (word, due)"#,
         ctx.now(),
-        ctx.grants.seen()
+        ctx.grants.seen(),
+        ctx.stops.seen()
     )
     .fetch_all(&ctx.pool)
     .await?;

@@ -1,6 +1,7 @@
 //! Where two protocols meet: envelopes that become jobs and messages, suspended intents that ask a person, and jobs that
 //! wait for one. No other crate below the API names two protocols.
 
+pub mod budgets;
 pub mod due;
 pub mod envelope_bridges;
 mod jobs;

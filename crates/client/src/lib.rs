@@ -2,6 +2,7 @@
 //! server decides which requests are allowed.
 
 mod agents;
+mod budgets;
 mod channels;
 mod checkpoints;
 mod decide;
@@ -58,6 +59,13 @@ enum Verb {
     #[command(name = "job")]
     Jobs(jobs::Jobs),
     Worker(worker::Worker),
+    #[command(name = "budget")]
+    Budgets(budgets::Budgets),
+    #[command(name = "team")]
+    Teams(budgets::Teams),
+    #[command(name = "stop")]
+    Stops(budgets::Stops),
+    Spend(budgets::Spend),
     #[command(name = "workflow")]
     Workflows(workflows::Workflows),
     #[command(name = "envelope")]
@@ -128,6 +136,10 @@ impl Command {
             Verb::Tasks(tasks) => tasks.run().await,
             Verb::Jobs(jobs) => jobs.run().await,
             Verb::Worker(worker) => worker.run().await,
+            Verb::Budgets(budgets) => budgets.run().await,
+            Verb::Teams(teams) => teams.run().await,
+            Verb::Stops(stops) => stops.run().await,
+            Verb::Spend(spend) => spend.run().await,
             Verb::Workflows(workflows) => workflows.run().await,
             Verb::Envelopes(envelopes) => envelopes.run().await,
             Verb::Send(send) => send.run().await,

@@ -67,6 +67,12 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     Some(micros(at)).filter(|at| (1..=9999).contains(&at.year()))
 }
 
+/// Subtracts whole seconds from `at`, capped at the first moment that can be represented.
+#[must_use]
+pub fn earlier(at: Timestamp, seconds: u32) -> Timestamp {
+    at.checked_sub_signed(TimeDelta::seconds(i64::from(seconds))).unwrap_or(Timestamp::MIN_UTC)
+}
+
 /// Adds whole seconds to `at`, capped at the last moment that can be represented.
 #[must_use]
 pub fn plus_seconds(at: Timestamp, seconds: u32) -> Timestamp {

@@ -131,10 +131,7 @@ pub struct BudgetChange {
 pub fn create(ask: BudgetAsk, by: &str, id: BudgetId, now: Timestamp) -> Result<SpendingBudget, Refusal> {
     check_unit(&ask.unit)?;
     let time_zone = ask.time_zone.unwrap_or_else(|| "UTC".to_owned());
-    if time_zone.parse::<Tz>().is_err() {
-        let message = format!("`{time_zone}` is no time zone. Use an IANA name such as Europe/Berlin.");
-        return Err(Refusal::field(Code::InvalidRequest, "time_zone", "time_zone", message));
-    }
+    check_time_zone(&time_zone)?;
     let name = ask.name.unwrap_or_else(|| format!("{} per {} of {}", ask.unit, ask.window, ask.scope));
     let budget = SpendingBudget {
         id,
@@ -205,6 +202,18 @@ impl SpendingBudget {
         }
         Ok(())
     }
+}
+
+/// Checks the name of a time zone.
+///
+/// # Errors
+/// It is no IANA time zone.
+pub fn check_time_zone(name: &str) -> Result<(), Refusal> {
+    if name.parse::<Tz>().is_ok() {
+        return Ok(());
+    }
+    let message = format!("`{name}` is no time zone. Use an IANA name such as Europe/Berlin.");
+    Err(Refusal::field(Code::InvalidRequest, "time_zone", "time_zone", message))
 }
 
 /// Checks the name of a unit.

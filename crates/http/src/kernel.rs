@@ -4,6 +4,7 @@ mod access;
 mod access_requests;
 mod assignments;
 mod audit;
+mod budgets;
 mod checkpoints;
 mod deliveries;
 mod events;
@@ -11,8 +12,11 @@ mod identities;
 mod keys;
 mod people;
 mod principals;
+mod spend_reservations;
+mod stops;
 pub mod streams;
 mod subscriptions;
+mod teams;
 mod traces;
 
 use crate::routes::Routes;
@@ -33,4 +37,8 @@ pub fn routes(config: &mut Routes<'_>) {
     keys::routes(config);
     audit::routes(config);
     people::routes(config);
+    teams::routes(config);
+    budgets::routes(config);
+    spend_reservations::routes(config);
+    stops::routes(config);
 }

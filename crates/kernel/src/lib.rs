@@ -79,6 +79,8 @@ pub struct Settings {
     pub message_retention: Option<Duration>,
     /// Retention of events under a checkpoint; `None` keeps them for ever.
     pub event_retention: Option<Duration>,
+    /// Retention of costs in reports, and of past windows of budgets; `None` keeps them for ever.
+    pub spend_retention: Option<Duration>,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
     /// Number of events after which a log gets an automatic checkpoint; `None` disables them (RFC-0019).

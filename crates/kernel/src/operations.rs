@@ -25,7 +25,7 @@ use crate::idempotency::{self, StoredResponse};
 use crate::log::guarded_write;
 use crate::log::writer::IntentLog;
 use crate::many::{self, Many, Together};
-use crate::{AppError, Caller, Ctx, IntentTx, Outcome, Tx, lock_key, nodes, try_locks};
+use crate::{AppError, Caller, Ctx, IntentTx, Outcome, Tx, lock_key, nodes, spending, try_locks};
 
 /// Writers per writer of messages: an operation waits for the database several times, and meanwhile others go on.
 const WRITERS: usize = 4;
@@ -246,6 +246,7 @@ async fn run(ctx: &Ctx, mut tx: Tx, commands: &[&Command]) -> Outcome<Vec<Answer
     let facts = facts::load(&mut tx, &questions, now).await?;
     let mut logs: HashMap<IntentId, IntentLog> = HashMap::new();
     let mut kept: Vec<StoredResponse> = Vec::new();
+    let mut charges = Vec::new();
     let mut answers = Vec::with_capacity(commands.len());
     for (command, mut facts) in commands.iter().zip(facts) {
         // The batch may contain the same request twice.
@@ -267,6 +268,7 @@ async fn run(ctx: &Ctx, mut tx: Tx, commands: &[&Command]) -> Outcome<Vec<Answer
         match done {
             Ok(done) => {
                 kept.extend(done.kept.filter(|_| !left.has_repeated));
+                charges.append(&mut left.charges);
                 answers.push(Ok(done.answer));
             }
             Err(failure @ AppError::Refused(_)) if !left.has_written => {
@@ -285,6 +287,7 @@ async fn run(ctx: &Ctx, mut tx: Tx, commands: &[&Command]) -> Outcome<Vec<Answer
     if !logs.is_empty() || !kept.is_empty() {
         guarded_write::save(&mut tx, &logs.iter().collect::<Vec<_>>(), &kept, now).await?;
     }
+    spending::apply(ctx, &mut tx, &charges, &[], now).await?;
     tx.commit().await?;
     logs.iter().for_each(|log| ctx.feed.publish_log(log));
     Ok(answers)

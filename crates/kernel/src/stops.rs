@@ -27,12 +27,18 @@ pub struct Stops {
     set: RwLock<Arc<StopSet>>,
     /// Number in the system log up to which changes are known.
     seen: AtomicI64,
+    any: AtomicBool,
     budgets: AtomicBool,
 }
 
 impl Default for Stops {
     fn default() -> Self {
-        Self { set: RwLock::default(), seen: AtomicI64::new(-1), budgets: AtomicBool::new(true) }
+        Self {
+            set: RwLock::default(),
+            seen: AtomicI64::new(-1),
+            any: AtomicBool::new(false),
+            budgets: AtomicBool::new(true),
+        }
     }
 }
 
@@ -63,6 +69,16 @@ impl Stops {
         self.current().require_none(act)
     }
 
+    /// Returns the refusal of what a caller does for an intent, if that is stopped.
+    #[must_use]
+    pub fn objection(&self, caller: &Caller, intent: Option<IntentId>) -> Option<Refusal> {
+        // Nearly always there is no stop: then nothing is looked up.
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        self.require_none(&caller.act(intent)).err()
+    }
+
     /// Renews the copy.
     ///
     /// # Errors
@@ -86,6 +102,7 @@ impl Stops {
         let mut set = self.set.write().unwrap_or_else(PoisonError::into_inner);
         // A slower refresh must not replace a later one.
         if known.seq >= self.seen() {
+            self.any.store(!stops.is_empty(), Ordering::Release);
             *set = Arc::new(StopSet::new(stops, members));
             self.budgets.store(known.budgets, Ordering::Release);
             self.seen.store(known.seq, Ordering::Release);

@@ -14,7 +14,7 @@ use entente_http::caller::Asker;
 use entente_http::error::{Problem, Reply};
 use entente_http::ok;
 use entente_http::routes::Routes;
-use entente_http::wire::{NumberOrText, WireTime};
+use entente_http::wire::{NumberOrText, WireTime, amount_number};
 use entente_openintent::costs;
 use entente_openintent::costs::CostPage;
 use serde::{Deserialize, Serialize};
@@ -28,15 +28,10 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(record);
 }
 
-/// Writes an amount as a JSON number with all its digits.
-fn number(amount: Amount) -> Result<Box<RawValue>, Problem> {
-    RawValue::from_string(amount.to_string()).map_err(|e| Problem::internal(&e.to_string()))
-}
-
 fn numbers<'a>(
     amounts: impl IntoIterator<Item = (&'a str, Option<Amount>)>,
 ) -> Result<BTreeMap<String, Option<Box<RawValue>>>, Problem> {
-    amounts.into_iter().map(|(key, amount)| Ok((key.to_owned(), amount.map(number).transpose()?))).collect()
+    amounts.into_iter().map(|(key, amount)| Ok((key.to_owned(), amount.map(amount_number).transpose()?))).collect()
 }
 
 /// A cost of work on an intent.
@@ -84,7 +79,7 @@ impl CostBody {
             intent_id: made.intent_id,
             agent_id: made.agent_id,
             cost_type: made.cost_type,
-            amount: number(made.amount)?,
+            amount: amount_number(made.amount)?,
             unit: made.unit,
             provider: made.provider,
             model: made.model,
@@ -121,7 +116,7 @@ impl CostUnit {
             numbers(sums.iter().map(|(key, amount)| (key.as_str(), Some(*amount))))
         };
         Ok(Self {
-            total: number(unit.total)?,
+            total: amount_number(unit.total)?,
             count: unit.count,
             by_type: some(&unit.by_type)?,
             by_agent: some(&unit.by_agent)?,
@@ -164,7 +159,7 @@ impl CostSummary {
         };
         let units = summary.0.iter().map(|(unit, summary)| Ok((unit.clone(), CostUnit::new(summary)?)));
         Ok(Self {
-            total: total.map(number).transpose()?,
+            total: total.map(amount_number).transpose()?,
             unit: only.map(|(unit, _)| unit.to_owned()),
             count: summary.0.values().map(|unit| unit.count).sum(),
             by_type: numbers(summary.by(|unit| &unit.by_type))?,

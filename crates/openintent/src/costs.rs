@@ -8,9 +8,11 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{CostId, IntentId};
 use entente_domain::openintent::costs as domain;
 use entente_domain::openintent::costs::{Cost, CostAsk, Summary};
+use entente_domain::subjects::Act;
 use entente_kernel::access::membership;
 use entente_kernel::costs::{amount, spent, sums, write};
 use entente_kernel::operations::Operation;
+use entente_kernel::spending::Charge;
 use entente_kernel::{AppError, Caller, IntentTx, Outcome};
 use sqlx::PgConnection;
 
@@ -55,6 +57,14 @@ impl Operation for Record {
         }
         let (conn, log) = work.parts();
         write(ctx, conn, log, &made).await?;
+        work.charge(Charge {
+            act: Act { agents: vec![made.agent_id.clone()], ..caller.act(Some(intent_id)) },
+            unit: made.unit.clone(),
+            spent: made.amount,
+            provider: made.provider.clone(),
+            model: made.model.clone(),
+            ..Charge::default()
+        });
         Ok(made)
     }
 }

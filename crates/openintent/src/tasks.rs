@@ -283,6 +283,9 @@ pub async fn act(
     verb: Verb,
 ) -> Outcome<TaskView> {
     let intent_id = home(ctx, caller, id).await?;
+    if matches!(verb, Verb::Claim | Verb::Start) {
+        ctx.stops.objection(caller, Some(intent_id)).map_or(Ok(()), Err)?;
+    }
     ctx.operate(caller, intent_id, Act { id, seen, token, verb }, None).await
 }
 

@@ -128,7 +128,7 @@ pub async fn claim(
         // Register for notifications before looking, so that none is missed in between.
         let queues: Vec<_> = agents.iter().map(|agent| ctx.feed.wakeups().queue(agent)).collect();
         let heard = select_all(queues.iter().map(|queue| Box::pin(queue.notified())));
-        ctx.stops.require_none(&caller.act(None))?;
+        ctx.stops.objection(caller, None).map_or(Ok(()), Err)?;
         let running = unstopped(ctx, &agents);
         let (taken, cut) = take(ctx, worker.id, &running, ask.max).await?;
         if !taken.is_empty() || ask.wait.is_zero() {

@@ -18,7 +18,8 @@ use crate::facts::{self, Facts, Membership, Question};
 use crate::idempotency::StoredResponse;
 use crate::log::guarded_write;
 use crate::log::writer::IntentLog;
-use crate::{AppError, Caller, Ctx, Outcome, Tx, not_found};
+use crate::spending::Charge;
+use crate::{AppError, Caller, Ctx, Outcome, Tx, not_found, spending};
 
 /// A transaction that holds the lock of one intent and its open log.
 ///
@@ -33,6 +34,8 @@ pub struct IntentTx<'a> {
     /// The caller's idempotency key.
     once: Option<&'a Idempotency>,
     facts: Facts,
+    /// Costs for the budgets that pay them.
+    charges: Vec<Charge>,
     /// Whether the operation may have written rows.
     has_written: bool,
     /// Whether the operation returns the response of an earlier request.
@@ -51,6 +54,8 @@ enum Hold<'a> {
 pub(crate) struct Left {
     /// The intent's log with what the operation recorded.
     pub log: IntentLog,
+    /// Costs for the budgets that pay them.
+    pub charges: Vec<Charge>,
     /// Whether it may have written rows.
     pub has_written: bool,
     /// Whether its response is that of an earlier request.
@@ -98,7 +103,8 @@ impl<'a> IntentTx<'a> {
         let facts = facts::load(&mut tx, &[question], now).await?.pop().unwrap_or_default();
         let log = IntentLog::of(intent_id, facts.tail.as_ref(), caller.and_then(|caller| caller.trace), now)?;
         let (has_written, has_repeated) = (false, false);
-        Ok(Self { ctx, hold: Hold::Own(tx), log, caller, once, facts, has_written, has_repeated })
+        let charges = Vec::new();
+        Ok(Self { ctx, hold: Hold::Own(tx), log, caller, once, facts, charges, has_written, has_repeated })
     }
 
     /// Opens an operation of a batch, in the batch's transaction, which holds its locks.
@@ -112,13 +118,18 @@ impl<'a> IntentTx<'a> {
     ) -> Self {
         log.trace = caller.trace;
         let (has_written, has_repeated) = (false, false);
-        let caller = Some(caller);
-        Self { ctx, hold: Hold::Shared(conn), log, caller, once, facts, has_written, has_repeated }
+        let (caller, charges) = (Some(caller), Vec::new());
+        Self { ctx, hold: Hold::Shared(conn), log, caller, once, facts, charges, has_written, has_repeated }
     }
 
     /// Ends an operation of a batch.
     pub(crate) fn leave(self) -> Left {
-        Left { log: self.log, has_written: self.has_written, has_repeated: self.has_repeated }
+        Left {
+            log: self.log,
+            charges: self.charges,
+            has_written: self.has_written,
+            has_repeated: self.has_repeated,
+        }
     }
 
     /// The intent.
@@ -217,6 +228,11 @@ impl<'a> IntentTx<'a> {
         Ok(Some(serde_json::from_str(&earlier.outcome)?))
     }
 
+    /// Charges a cost to the budgets that pay it, at the end of the transaction: it locks what many share.
+    pub fn charge(&mut self, charge: Charge) {
+        self.charges.push(charge);
+    }
+
     /// Seals an event and appends it to the log.
     pub fn record(&mut self, draft: Draft) {
         self.log.record(self.ctx, draft);
@@ -247,13 +263,14 @@ impl<'a> IntentTx<'a> {
     }
 
     async fn end(self, kept: Option<StoredResponse>) -> Outcome<()> {
-        let Self { ctx, hold, log, .. } = self;
+        let Self { ctx, hold, log, charges, .. } = self;
         let Hold::Own(mut tx) = hold else {
             return Err(AppError::Inconsistent("an operation of a batch has ended itself".to_owned()));
         };
         if log.has_advanced() || kept.is_some() {
             guarded_write::save(&mut tx, &[&log], kept.as_slice(), log.now()).await?;
         }
+        spending::apply(ctx, &mut tx, &charges, &[], log.now()).await?;
         tx.commit().await?;
         if log.has_advanced() {
             ctx.feed.publish_log(&log);

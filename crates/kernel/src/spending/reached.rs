@@ -25,6 +25,8 @@ pub struct Reached {
     pub spent: Amount,
     /// When it was reached.
     pub reached_at: Timestamp,
+    /// When its event was recorded.
+    pub told_at: Option<Timestamp>,
     /// The question to a person.
     pub moment_id: Option<MomentId>,
 }
@@ -36,6 +38,7 @@ struct Row {
     amount: String,
     spent: String,
     reached_at: Timestamp,
+    told_at: Option<Timestamp>,
     moment_id: Option<Uuid>,
 }
 
@@ -50,6 +53,7 @@ impl TryFrom<Row> for Reached {
             limit: amount(&row.amount)?,
             spent: amount(&row.spent)?,
             reached_at: row.reached_at,
+            told_at: row.told_at,
             moment_id: row.moment_id.map(MomentId::from),
         })
     }
@@ -64,8 +68,11 @@ pub async fn open(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<Reached>> 
         Row,
         r#"-- budget_reached::open
          SELECT budget_id, starts_at, percent, trim_scale(amount)::text AS "amount!", trim_scale(spent)::text AS "spent!",
-                reached_at, moment_id
-         FROM budget_reached WHERE handled_at IS NULL ORDER BY reached_at LIMIT $1"#,
+                reached_at, told_at, moment_id
+         FROM budget_reached r
+         WHERE handled_at IS NULL AND (moment_id IS NULL OR NOT EXISTS (
+             SELECT 1 FROM moments m WHERE m.id = r.moment_id AND m.ended_at IS NULL AND m.resolution_kind IS NULL))
+         ORDER BY reached_at LIMIT $1"#,
         limit
     )
     .fetch_all(conn)
@@ -73,46 +80,88 @@ pub async fn open(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<Reached>> 
     rows.into_iter().map(Reached::try_from).collect()
 }
 
-/// Notes that the consequences of a threshold are recorded; returns whether they were not before.
+/// Notes that the event of a threshold is recorded, and with `last` that nothing more follows; returns whether it was
+/// not before.
 ///
 /// # Errors
 /// A database error.
-pub async fn handle(
-    conn: &mut PgConnection,
-    one: &Reached,
-    moment: Option<MomentId>,
-    now: Timestamp,
-) -> Outcome<bool> {
+pub async fn tell(conn: &mut PgConnection, one: &Reached, last: bool, now: Timestamp) -> Outcome<bool> {
+    let told = sqlx::query!(
+        "-- budget_reached::tell
+         UPDATE budget_reached SET told_at = $5, handled_at = CASE WHEN $6 THEN $5::timestamptz END
+         WHERE budget_id = $1 AND starts_at = $2 AND percent = $3 AND amount = $4::text::numeric AND told_at IS NULL",
+        one.budget_id.uuid(),
+        one.starts_at,
+        column(one.percent),
+        one.limit.to_string(),
+        now,
+        last
+    )
+    .execute(conn)
+    .await?;
+    Ok(told.rows_affected() > 0)
+}
+
+/// Locks a threshold; returns whether nobody was asked about it yet.
+///
+/// # Errors
+/// A database error.
+pub async fn unasked(conn: &mut PgConnection, one: &Reached) -> Outcome<bool> {
+    let row = sqlx::query_scalar!(
+        r#"-- budget_reached::unasked
+         SELECT 1 AS "one!" FROM budget_reached
+         WHERE budget_id = $1 AND starts_at = $2 AND percent = $3 AND amount = $4::text::numeric
+           AND moment_id IS NULL AND handled_at IS NULL FOR UPDATE"#,
+        one.budget_id.uuid(),
+        one.starts_at,
+        column(one.percent),
+        one.limit.to_string()
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.is_some())
+}
+
+/// Notes the question to a person.
+///
+/// # Errors
+/// A database error.
+pub async fn asked(conn: &mut PgConnection, one: &Reached, moment: MomentId) -> Outcome<()> {
+    sqlx::query!(
+        "-- budget_reached::asked
+         UPDATE budget_reached SET moment_id = $5
+         WHERE budget_id = $1 AND starts_at = $2 AND percent = $3 AND amount = $4::text::numeric",
+        one.budget_id.uuid(),
+        one.starts_at,
+        column(one.percent),
+        one.limit.to_string(),
+        moment.uuid()
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes that nothing more follows from a threshold; returns whether that was not noted before.
+///
+/// # Errors
+/// A database error.
+pub async fn handle(conn: &mut PgConnection, one: &Reached, now: Timestamp) -> Outcome<bool> {
     let handled = sqlx::query!(
         "-- budget_reached::handle
-         UPDATE budget_reached SET handled_at = $5, moment_id = $6
+         UPDATE budget_reached SET handled_at = $5
          WHERE budget_id = $1 AND starts_at = $2 AND percent = $3 AND amount = $4::text::numeric AND handled_at IS NULL",
         one.budget_id.uuid(),
         one.starts_at,
-        i32::try_from(one.percent).unwrap_or(i32::MAX),
+        column(one.percent),
         one.limit.to_string(),
-        now,
-        moment.map(MomentId::uuid)
+        now
     )
     .execute(conn)
     .await?;
     Ok(handled.rows_affected() > 0)
 }
 
-/// Returns the threshold that a person was asked about.
-///
-/// # Errors
-/// A database error; a stored value is invalid.
-pub async fn of_moment(conn: &mut PgConnection, moment: MomentId) -> Outcome<Option<Reached>> {
-    let row = sqlx::query_as!(
-        Row,
-        r#"-- budget_reached::of_moment
-         SELECT budget_id, starts_at, percent, trim_scale(amount)::text AS "amount!", trim_scale(spent)::text AS "spent!",
-                reached_at, moment_id
-         FROM budget_reached WHERE moment_id = $1"#,
-        moment.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
-    row.map(Reached::try_from).transpose()
+fn column(percent: u32) -> i32 {
+    i32::try_from(percent).unwrap_or(i32::MAX)
 }

@@ -1,7 +1,5 @@
 //! Retention of what is spent: costs, past windows of budgets, and ended reservations.
 
-use std::time::Duration;
-
 use entente_domain::clock::Timestamp;
 
 use crate::{Ctx, Outcome};
@@ -13,7 +11,7 @@ const ENDED: i64 = 24 * 3_600;
 ///
 /// # Errors
 /// A database error.
-pub async fn forget(ctx: &Ctx, retention: Option<Duration>, limit: i64) -> Outcome<u64> {
+pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let now = ctx.now();
     let ended = now - chrono::TimeDelta::seconds(ENDED);
     let mut gone = sqlx::query!(
@@ -26,7 +24,7 @@ pub async fn forget(ctx: &Ctx, retention: Option<Duration>, limit: i64) -> Outco
     .execute(&ctx.pool)
     .await?
     .rows_affected();
-    let kept = retention.and_then(|kept| chrono::TimeDelta::from_std(kept).ok());
+    let kept = ctx.settings.spend_retention.and_then(|kept| chrono::TimeDelta::from_std(kept).ok());
     if let Some(kept) = kept {
         gone += delete(ctx, now - kept, limit).await?;
     }

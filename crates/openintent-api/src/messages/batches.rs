@@ -107,6 +107,7 @@ async fn send_batch(
     let mut objections = proofs::objections(&api.ctx, channel_id, &good).await?.into_iter();
     let mut commands = Vec::with_capacity(items.len());
     let mut outcomes: Vec<Option<Result<Arc<Message>, Problem>>> = Vec::with_capacity(items.len());
+    let stopped = api.ctx.stops.objection(&asker.caller, Some(intent_id));
     for (index, draft) in drafts.into_iter().enumerate() {
         match draft {
             Ok(draft) => {
@@ -118,7 +119,7 @@ async fn send_batch(
                     draft,
                     principal,
                     once,
-                    objection: objections.next().flatten(),
+                    objection: objections.next().flatten().or_else(|| stopped.clone()),
                     trace: asker.caller.trace,
                     handover: None,
                 });

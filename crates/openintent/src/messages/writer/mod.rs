@@ -180,6 +180,7 @@ impl MessageWriter {
         caller.require(Scope::IntentsWrite)?;
         check_posted(&draft)?;
         let objection = proofs::of_event(ctx, intent_id, &mut draft).await?;
+        let objection = objection.or_else(|| ctx.stops.objection(caller, Some(intent_id)));
         let command = Append::Event(EventCommand {
             intent_id,
             draft: draft.clone(),
@@ -227,7 +228,7 @@ impl MessageWriter {
                     draft,
                     principal,
                     once,
-                    objection: None,
+                    objection: ctx.stops.objection(caller, Some(intent_id)),
                     trace: caller.trace,
                     handover: None,
                 })
@@ -252,6 +253,7 @@ async fn open_with(
     if let Some(done) = idempotency::find::<Message>(&mut tx, caller, once).await? {
         return Ok(Arc::new(done));
     }
+    ctx.stops.objection(caller, Some(intent_id)).map_or(Ok(()), Err)?;
     let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = log.now();
     let channel = channels::find_open(&mut tx, intent_id, name).await?;
