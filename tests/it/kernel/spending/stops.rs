@@ -1,0 +1,172 @@
+//! Stops: from one call on, a subject starts nothing any more, on every server within a second; what is under way may
+//! end.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use crate::arcp::jobs::{Hand, id, status};
+use crate::harness::{Client, Setup, Value, World, json, send, talk};
+
+use super::{reserving, running};
+
+async fn stop(admin: &Client, scope: &str) -> String {
+    let made = admin.post("/stops", json!({ "scope": scope, "reason": "it spends too much" })).await.is(201);
+    made["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_of_the_system_is_one_call() {
+    let world = World::start().await;
+    let (admin, client, any) = (world.admin().await, world.agent("agent.client").await, world.any());
+    let hand = Hand::of(&any, "echo@1").await;
+    let (intent, channel) = talk(&client, json!({})).await;
+    let task = client.post(&format!("/intents/{intent}/tasks"), json!({ "name": "t" })).await.is(201);
+    let job = running(&client, &hand, json!({})).await;
+    hand.tell(&job, "authorize", reserving("0")).await;
+    let waiting = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let made = stop(&admin, "system").await;
+    // Every way to start something.
+    client.post("/jobs", json!({ "agent": "echo" })).await.refused(403, "PERMISSION_DENIED");
+    let claim = json!({ "worker_id": hand.id, "max": 1 });
+    any.post("/jobs/claim", claim.clone()).await.refused(403, "PERMISSION_DENIED");
+    let call = json!({ "capability": "tool.call", "target": "x" });
+    hand.tell(&job, "authorize", call.clone()).await.refused(403, "PERMISSION_DENIED");
+    let message = json!({ "sender": "agent.client", "payload": {} });
+    client.post(&format!("/channels/{channel}/messages"), message.clone()).await.refused(403, "stopped");
+    let batch = json!([message]);
+    let sent = client.post(&format!("/channels/{channel}/messages/batch"), batch).await;
+    assert!(sent.text.contains("stopped"), "{}", sent.text);
+    client.post(&format!("/intents/{intent}/channels/other/messages"), message.clone()).await.refused(403, "stopped");
+    client.post("/intents", json!({ "title": "more" })).await.refused(403, "stopped");
+    let event = json!({ "event_type": "comment", "payload": {} });
+    client.post(&format!("/intents/{intent}/events"), event).await.refused(403, "stopped");
+    client.post(&format!("/tasks/{}/claim", task["id"].as_str().unwrap()), json!({})).await.refused(403, "stopped");
+    any.post("/spend/reservations", json!({ "reserve": {} })).await.refused(403, "stopped");
+    let refused = client.post(&format!("/channels/{channel}/messages"), message.clone()).await;
+    assert!(refused.text.contains("it spends too much"), "{}", refused.text);
+    // The running job is told, and what it did can be reported and settled.
+    world.sweep().await;
+    let told = hand.events(&job, json!([])).await.ok();
+    assert_eq!(told["cancel_requested"], true, "{told}");
+    hand.tell(&job, "error", json!({ "code": "CANCELLED", "message": "stopped" })).await.ok();
+    assert_eq!(status(&admin, id(&job)).await, "cancelled");
+    assert_eq!(status(&admin, waiting["job_id"].as_str().unwrap()).await, "pending", "it waits");
+    // Lifted, by whom is on the record; everything goes on.
+    for _ in 0..2 {
+        assert_eq!(admin.delete(&format!("/stops/{made}")).await.ok()["in_force"], false);
+    }
+    client.post(&format!("/channels/{channel}/messages"), message).await.is(201);
+    assert_eq!(hand.one().await["job_id"], waiting["job_id"]);
+    let all = admin.get("/stops?lifted=true").await.ok();
+    assert_eq!(all["stops"][0]["lifted_by"], admin.get("/principals/me").await.ok()["principal_id"]);
+    assert_eq!(admin.get("/stops").await.ok()["stops"], json!([]));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_does_not_end_is_ended_after_its_grace() {
+    let world = World::start().await;
+    let (admin, client) = (world.admin().await, world.agent("agent.client").await);
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let job = running(&client, &hand, json!({})).await;
+    stop(&admin, "agent:echo").await;
+    world.sweep().await;
+    assert_eq!(status(&admin, id(&job)).await, "running");
+    hand.beat(&[&job]).await;
+    world.pass(31).await;
+    assert_eq!(status(&admin, id(&job)).await, "cancelled");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_scope_is_stopped() {
+    let world = World::start().await;
+    let (admin, any) = (world.admin().await, world.any());
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let hand = Hand::of(&any, "echo@1").await;
+    admin.put("/teams/research", json!({ "members": ["agent.ada"] })).await.is(200);
+    let key = ada.get("/principals/me").await.ok()["key"]["id"].as_str().unwrap().to_owned();
+    let (intent, channel) = talk(&ada, json!({ "default_policy": "write" })).await;
+    for scope in ["team:research", "principal:agent.ada", "agent:agent.ada", &format!("key:{key}")] {
+        let job = running(&ada, &hand, json!({})).await;
+        let waiting = ada.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+        let made = stop(&admin, scope).await;
+        ada.post("/jobs", json!({ "agent": "echo" })).await.refused(403, "PERMISSION_DENIED");
+        let message = json!({ "sender": "agent.ada", "payload": {} });
+        ada.post(&format!("/channels/{channel}/messages"), message).await.refused(403, "stopped");
+        hand.tell(&job, "authorize", json!({ "capability": "tool.call", "target": "x" }))
+            .await
+            .refused(403, "PERMISSION_DENIED");
+        assert_eq!(ada.get("/stops").await.ok()["stops"][0]["id"], json!(made), "{scope}: it learns why");
+        // Others go on, and no worker gets the stopped principal's pending job.
+        let other = running(&bob, &hand, json!({})).await;
+        assert_ne!(other["job_id"], waiting["job_id"], "{scope}");
+        hand.tell(&other, "result", json!({ "result": 1 })).await.ok();
+        assert!(hand.claim(5).await.is_empty(), "{scope}");
+        world.sweep().await;
+        assert_eq!(hand.events(&job, json!([])).await.ok()["cancel_requested"], true, "{scope}");
+        hand.tell(&job, "error", json!({ "code": "CANCELLED", "message": "" })).await.ok();
+        admin.delete(&format!("/stops/{made}")).await.ok();
+        let next = hand.one().await;
+        assert_eq!(next["job_id"], waiting["job_id"], "{scope}");
+        hand.tell(&next, "result", json!({ "result": 1 })).await.ok();
+    }
+    let made = stop(&admin, &format!("intent:{intent}")).await;
+    let message = json!({ "sender": "agent.ada", "payload": {} });
+    ada.post(&format!("/channels/{channel}/messages"), message.clone()).await.refused(403, "stopped");
+    let (_, elsewhere) = talk(&ada, json!({})).await;
+    send(&ada, &elsewhere, message).await;
+    admin.delete(&format!("/stops/{made}")).await.ok();
+    for (wrong, code) in [
+        (json!({ "scope": "system", "reason": " " }), "invalid_request"),
+        (json!({ "scope": "intent:x", "reason": "x" }), "invalid_request"),
+        (json!({ "scope": "team:nobody", "reason": "x" }), "unprocessable"),
+    ] {
+        admin.post("/stops", wrong).await.refused(422, code);
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_server_stops_within_a_second() {
+    let one = World::with(Setup::live()).await;
+    let other = World::on(Setup::live(), one.database.clone()).await;
+    let admin = one.admin().await;
+    let there = other.agent("agent.there").await;
+    let hand = Hand::of(&other.any(), "echo@1").await;
+    let (_, channel) = talk(&there, json!({})).await;
+    let jobs: Vec<Value> = {
+        let mut jobs = Vec::new();
+        for _ in 0..20 {
+            jobs.push(running(&there, &hand, json!({})).await);
+        }
+        jobs
+    };
+    let mut slowest = Duration::ZERO;
+    for _ in 0..5 {
+        let began = Instant::now();
+        let made = stop(&admin, "system").await;
+        let message = json!({ "sender": "agent.there", "payload": {} });
+        while there.post(&format!("/channels/{channel}/messages"), message.clone()).await.status != 403 {
+            sleep(Duration::from_millis(5)).await;
+        }
+        slowest = slowest.max(began.elapsed());
+        // All running jobs are told as well.
+        while !hand.beat(&jobs.iter().collect::<Vec<_>>()).await["jobs"]
+            .as_array()
+            .is_some_and(|held| held.iter().all(|job| job["cancel_requested"] == true))
+        {
+            assert!(began.elapsed() < Duration::from_secs(10), "they are told");
+            sleep(Duration::from_millis(20)).await;
+        }
+        admin.delete(&format!("/stops/{made}")).await.ok();
+        while there.post(&format!("/channels/{channel}/messages"), message.clone()).await.status == 403 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+    println!("a stop reaches the other server after {slowest:?} at most");
+    assert!(slowest < Duration::from_secs(5), "far beyond the second that is promised: {slowest:?}");
+    other.end().await;
+    one.end().await;
+}
