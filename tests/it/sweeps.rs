@@ -24,10 +24,19 @@ const DUE: u64 = 5;
 /// These two are bounded by the data held in memory.
 const UNBOUNDED: [Sweep; 2] = [Sweep::Heartbeats, Sweep::KeyUses];
 
-/// These need a special set-up and are tested in `triggers/hearing.rs`, `federation.rs`, `vaults.rs` and
-/// `events/retention.rs`.
-const ELSEWHERE: [Sweep; 5] =
-    [Sweep::TriggerEvents, Sweep::Reports, Sweep::Federation, Sweep::Vaults, Sweep::OldNumbers];
+/// These need a special set-up and are tested in `triggers/hearing.rs`, `federation.rs`, `vaults.rs`,
+/// `events/retention.rs` and `spending.rs`.
+const ELSEWHERE: [Sweep; 9] = [
+    Sweep::TriggerEvents,
+    Sweep::Reports,
+    Sweep::Federation,
+    Sweep::Vaults,
+    Sweep::OldNumbers,
+    Sweep::StoppedJobs,
+    Sweep::Budgets,
+    Sweep::Reservations,
+    Sweep::Spending,
+];
 
 /// Creates five due rows for the sweep.
 async fn prepare(world: &World, sweep: Sweep) {

@@ -103,6 +103,7 @@ fn intent_of(usage: &Usage) -> Option<IntentId> {
 /// Asks the person; a question that cannot be asked is given up, with a warning in the server's log.
 async fn ask(ctx: &Ctx, one: &Reached, usage: &Usage, asked: &Asked) -> Outcome<bool> {
     let mut locks_needed = LockSet::default();
+    locks_needed.about(None, None);
     locks_needed.between(SYSTEM, [Some(asked.person.as_str()), None]);
     let mut work = MomentTx::begin(&ctx.moments, None, locks_needed).await?;
     if !reached::unasked(&mut work.tx, one).await? {

@@ -82,10 +82,10 @@ impl Amount {
     /// Returns the amount after `whole`, if `part` of that time led to this one; `None` beyond what an amount can be.
     #[must_use]
     pub fn extrapolated(self, part: i64, whole: i64) -> Option<Self> {
-        let times = i128::from(whole).checked_mul(ONE)?.checked_div(i128::from(part))?;
-        // The factor has the decimals of an amount; the product is cut to them.
-        let (units, rest) = (self.0 / ONE, self.0 % ONE);
-        Some(Self(units.checked_mul(times)?.checked_add(rest.checked_mul(times)? / ONE)?))
+        let (whole, part) = (i128::from(whole), i128::from(part));
+        // Divided first, so that no product is too large; the remainder's share is cut to the last decimal.
+        let (times, rest) = (self.0.checked_div(part)?, self.0.checked_rem(part)?);
+        Some(Self(times.checked_mul(whole)?.checked_add(rest.checked_mul(whole)? / part)?))
     }
 
     /// Whether the amount is below zero.

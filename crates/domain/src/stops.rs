@@ -48,7 +48,7 @@ impl Stop {
     #[must_use]
     pub fn refusal(&self) -> Refusal {
         let message = format!(
-            "{} is stopped since {} by {}: {}. Nothing new starts until the stop is lifted (DELETE /api/v1/stops/{}).",
+            "The scope {} is stopped since {} by {}: {}. Nothing new starts until the stop is lifted (DELETE /api/v1/stops/{}).",
             self.scope,
             crate::clock::rfc3339(self.created_at),
             self.created_by,

@@ -38,7 +38,14 @@ pub fn traces(sweep: Sweep) -> &'static str {
         Sweep::Coordinators => "SELECT count(*) FROM events WHERE event_type = 'coordinator.unresponsive'",
         Sweep::ToolGrants => "SELECT count(*) FROM tool_grants WHERE expired",
         Sweep::Invocations => "SELECT count(*) FROM tool_invocations WHERE interrupted",
-        Sweep::Reports | Sweep::Federation | Sweep::Vaults | Sweep::OldNumbers => {
+        Sweep::Reports
+        | Sweep::Federation
+        | Sweep::Vaults
+        | Sweep::OldNumbers
+        | Sweep::StoppedJobs
+        | Sweep::Budgets
+        | Sweep::Reservations
+        | Sweep::Spending => {
             unreachable!("{sweep:?} leaves its traces elsewhere")
         }
         Sweep::Links => "SELECT 5 - count(*) FROM links",

@@ -12,7 +12,7 @@ async fn spend(any: &Client, amount: Value) {
 }
 
 async fn told(admin: &Client, kind: &str) -> Vec<Value> {
-    let found = admin.get(&format!("/system/events?event_type={kind}&limit=100")).await.ok();
+    let found = admin.get(&format!("/audit?event_type={kind}&limit=100")).await.ok();
     let mut all: Vec<Value> = found.as_array().unwrap().iter().map(|event| event["payload"].clone()).collect();
     all.reverse();
     all
@@ -88,7 +88,7 @@ async fn a_threshold_stops_its_scope() {
     any.post(&path, json!({ "cost": { "USD": 9 } })).await.ok();
     world.sweep().await;
     let stop = admin.get("/stops").await.ok()["stops"][0].clone();
-    assert_eq!((&stop["scope"], &stop["created_by"]), (&json!("agent:agent.g"), &json!("system")));
+    assert_eq!((&stop["scope"], &stop["created_by"]), (&json!("agent:agent.g"), &json!("entente")));
     assert!(stop["budget_id"].as_str().unwrap().starts_with("bgt_"));
     any.post("/spend/reservations", json!({ "agent_id": "agent.g", "reserve": { "USD": 1 } }))
         .await
