@@ -1,7 +1,7 @@
 //! Routes of budgets, and the report of what was spent. Amounts are JSON numbers with all their digits.
 
 use actix_web::{HttpRequest, delete, get, patch, post, web};
-use entente_domain::clock::earlier;
+use entente_domain::clock::{earlier, plus_seconds};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{BudgetId, IntentId};
 use entente_domain::limits::PAGE;
@@ -374,7 +374,7 @@ async fn report(api: web::Data<HttpState>, asker: Asker, query: Query) -> Reply 
             Problem::from(Refusal::new(Code::InvalidParameter, message))
         })
     };
-    let until = time("until")?.map_or_else(|| api.ctx.now(), |time| time.0);
+    let until = time("until")?.map_or_else(|| plus_seconds(api.ctx.now(), 1), |time| time.0);
     let from = time("from")?.map_or_else(|| earlier(until, REPORT_SECONDS), |time| time.0);
     let time_zone = query.text("time_zone").unwrap_or("UTC").to_owned();
     entente_domain::spending::check_time_zone(&time_zone)?;
