@@ -47,7 +47,7 @@ pub enum Sweep {
     JobKeys,
     /// Deletes jobs past their retention.
     EndedJobs,
-    /// Deletes workers that have been silent for long.
+    /// Deletes workers that have been silent for long, and keys of old claims.
     Workers,
     /// Closes channels whose time to live has run out.
     Channels,
@@ -335,7 +335,9 @@ impl Sweep {
             Self::Jobs => jobs::expire_due(&ctx.arcp, limit).await,
             Self::JobKeys => jobs::forget_keys(&ctx.arcp, limit).await,
             Self::EndedJobs => entente_bridges::retention::forget_jobs(ctx, limit).await,
-            Self::Workers => workers::tidy(&ctx.arcp, limit).await,
+            Self::Workers => {
+                Ok(workers::tidy(&ctx.arcp, limit).await? + jobs::tidy_claims(&ctx.arcp, limit).await?)
+            }
             Self::Channels => channels::close_idle(&ctx.openintent, limit).await,
             Self::Evictions => channels::evict(&ctx.openintent, limit).await,
             Self::Purges => channels::purge(&ctx.openintent, limit).await,
