@@ -408,6 +408,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
 fn states(config: &Config, chance: &Arc<dyn Chance>, metrics: &Metrics) -> Result<States, StartError> {
     let arcp = Arc::new(entente_arcp::State {
         jobs: config.jobs.clone(),
+        turns: entente_arcp::jobs::Turns::new(metrics),
         sessions: config.sessions.clone(),
         provisioners: provision::provisioners(config, chance).map_err(StartError::Egress)?,
     });

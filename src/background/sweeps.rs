@@ -45,7 +45,7 @@ pub enum Sweep {
     Tasks,
     /// Ends or requeues jobs whose lease, runtime, worker or grace period has run out.
     Jobs,
-    /// Tells running jobs of stopped subjects to end.
+    /// Tells running jobs of stopped subjects to end, and holds pending ones back.
     StoppedJobs,
     /// Records what follows from thresholds of budgets.
     Budgets,
@@ -57,7 +57,7 @@ pub enum Sweep {
     JobKeys,
     /// Deletes jobs past their retention.
     EndedJobs,
-    /// Deletes workers that have been silent for long.
+    /// Deletes workers that have been silent for long, and keys of old claims.
     Workers,
     /// Closes channels whose time to live has run out.
     Channels,
@@ -359,13 +359,15 @@ impl Sweep {
             Self::Messages => pending::expire_due(ctx, limit).await,
             Self::Tasks => tasks::expire_due(&ctx.openintent, limit).await,
             Self::Jobs => jobs::expire_due(&ctx.arcp, limit).await,
-            Self::StoppedJobs => jobs::tell_stopped(&ctx.arcp).await,
+            Self::StoppedJobs => jobs::apply_stops(&ctx.arcp).await,
             Self::Budgets => entente_bridges::budgets::follow_up(ctx, limit).await,
             Self::Reservations => reservations::expire_due(ctx, limit).await,
             Self::Spending => spending::retention::forget(ctx, limit).await,
             Self::JobKeys => jobs::forget_keys(&ctx.arcp, limit).await,
             Self::EndedJobs => entente_bridges::retention::forget_jobs(ctx, limit).await,
-            Self::Workers => workers::tidy(&ctx.arcp, limit).await,
+            Self::Workers => {
+                Ok(workers::tidy(&ctx.arcp, limit).await? + jobs::tidy_claims(&ctx.arcp, limit).await?)
+            }
             Self::Channels => channels::close_idle(&ctx.openintent, limit).await,
             Self::Evictions => channels::evict(&ctx.openintent, limit).await,
             Self::Purges => channels::purge(&ctx.openintent, limit).await,

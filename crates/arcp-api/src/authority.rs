@@ -124,6 +124,8 @@ struct DelegateBody {
     lease_constraints: Option<Constraints>,
     /// Seconds after which the child times out.
     max_runtime_sec: Option<i64>,
+    /// Jobs with a higher priority start first: -100 to 100; defaults to the parent's.
+    priority: Option<i64>,
 }
 
 impl DelegateBody {
@@ -133,11 +135,10 @@ impl DelegateBody {
             input: self.input,
             lease_request: self.lease_request,
             lease_constraints: self.lease_constraints,
-            idempotency_key: None,
             max_runtime_sec: self.max_runtime_sec,
-            parent_job_id: None,
             delegate_id: self.delegate_id,
-            intent_id: None,
+            priority: self.priority,
+            ..Submit::default()
         };
         (self.claim_token, submit)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use actix_web::{post, web};
 use entente_arcp::jobs;
-use entente_arcp::jobs::{ClaimAsk, Claimed};
+use entente_arcp::jobs::{ClaimAsk, ClaimKey, Claimed};
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::arcp::jobs::ask::Constraints;
 use entente_domain::arcp::jobs::wire::{Credential, numbers};
@@ -43,6 +43,9 @@ struct ClaimBody {
     max: Option<i64>,
     /// Seconds to wait if no job is pending: up to 120, defaults to 0.
     wait_sec: Option<f64>,
+    /// The claim's key: after a lost answer the same key returns the same jobs and tokens again, those that the worker still
+    /// holds. Use a new one for each claim.
+    idempotency_key: Option<String>,
 }
 
 /// A job claimed by a worker.
@@ -144,8 +147,10 @@ pub fn wait(said: Option<f64>) -> Result<Duration, Refusal> {
 
 /// Claim jobs
 ///
-/// Takes the oldest pending jobs; with `wait_sec`, responds as soon as there is one. A claim lasts until
+/// Takes pending jobs: those of the highest priority, the principals that submitted them in turns, the oldest of each
+/// first. With `wait_sec`, responds as soon as there is one. A claim lasts until
 /// `claim_expires_at`, which heartbeats extend. If the client disconnects before the response, no job is taken.
+/// With an `idempotency_key` a claim can be repeated whose response was lost on the way.
 #[utoipa::path(operation_id = "claim_jobs", tag = "workers", request_body = ClaimBody,
     responses((status = 200, description = "The jobs", body = ClaimedList)))]
 #[post("/jobs/claim")]
@@ -156,12 +161,13 @@ async fn claim(api: web::Data<ApiState>, asker: Asker, presence: Presence, body:
         agents: said.agents,
         max: said.max.unwrap_or(1),
         wait: wait(said.wait_sec)?,
+        key: said.idempotency_key.map(ClaimKey::check).transpose()?,
     };
     let _place =
         if ask.wait.is_zero() { None } else { Some(asker.caller.waits(api.limits.max_streams_per_key)?) };
-    let claimed = jobs::claim(&api.ctx, &asker.caller, ask, presence.over()).await?;
+    let claimed = jobs::claim(&api.ctx, &asker.caller, &ask, presence.over()).await?;
     if !claimed.is_empty() && presence.is_gone().await {
-        jobs::return_unheard(&api.ctx, &asker.caller, &claimed).await;
+        jobs::return_unheard(&api.ctx, &asker.caller, &ask, &claimed).await;
         return Err(Presence::refusal());
     }
     ok(&ClaimedList { jobs: claimed.into_iter().map(ClaimedBody::try_from).collect::<Result<_, _>>()? })

@@ -105,6 +105,8 @@ pub struct ListedBody {
     /// The fields that ARCP's `session.jobs` has.
     #[serde(flatten)]
     listed: Listed,
+    /// Jobs with a higher priority start first; 0 is normal.
+    priority: i16,
     /// The worker that runs the job; absent unless the job is running and may be followed by the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     claim: Option<HolderBody>,
@@ -119,6 +121,7 @@ impl ListedBody {
         let mut claims = jobs::holdings(ctx, caller, jobs).await?;
         let listed = jobs.iter().map(|job| Self {
             listed: Listed::new(job),
+            priority: job.priority.get(),
             claim: claims.remove(&job.id).map(HolderBody::from),
         });
         Ok(listed.collect())
@@ -175,6 +178,8 @@ pub struct JobBody {
     last_event_seq: i64,
     /// How many times the job has been claimed.
     attempt: u32,
+    /// Jobs with a higher priority start first; 0 is normal.
+    priority: i16,
     /// The worker that runs the job; absent unless the job is running.
     #[serde(skip_serializing_if = "Option::is_none")]
     claim: Option<HolderBody>,
@@ -211,6 +216,7 @@ impl JobBody {
             created_at: clock::rfc3339(job.created_at),
             last_event_seq: job.last_seq,
             attempt: job.attempt,
+            priority: job.priority.get(),
             claim: found.holding.clone().map(HolderBody::from),
             cancel_requested: job.cancel.is_some(),
             deadline: job.deadline.map(clock::rfc3339),

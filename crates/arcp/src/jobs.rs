@@ -2,12 +2,12 @@
 //! transitions; this module checks callers and records the results.
 //!
 //! `writer.rs` commits submissions and reports in groups. `submit.rs` takes submissions, `acceptance.rs` creates jobs,
-//! `preparing.rs` provides their credentials, `claims.rs` gives them to workers, `beats.rs` extends claims, `reports.rs`
+//! `preparing.rs` provides their credentials, `claims.rs` gives them to workers in the order of `claims/queue.rs`, `beats.rs` extends claims, `reports.rs`
 //! judges reports, `authority.rs` authorises operations, `delegation.rs` creates children, `cancel.rs` and `time.rs`
 //! end jobs, `retention.rs` deletes them, `reading.rs` reads them, `holding.rs` their claims, `results.rs` reassembles
 //! streamed results. Changes of single jobs go through `locked.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and
 //! written in `writes.rs`; `job_events` in `log.rs`;
-//! `job_budgets` and `job_reservations` in `budgets.rs`.
+//! `job_budgets` and `job_reservations` in `budgets.rs`; `job_claims` in `claims/keys.rs`.
 
 mod acceptance;
 mod authority;
@@ -15,7 +15,6 @@ mod awaiting;
 mod beats;
 mod budgets;
 mod cancel;
-mod claim_tokens;
 mod claims;
 mod delegation;
 mod holding;
@@ -43,6 +42,9 @@ pub use awaiting::Waiting;
 pub use awaiting::worked_on;
 pub use beats::{Beat, BeatAsk, Held, beat};
 pub use cancel::{Canceller, cancel};
+pub use claims::keys::{ClaimKey, tidy_claims};
+use claims::tokens as claim_tokens;
+pub use claims::turns::Turns;
 pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
 pub use delegation::delegate;
 pub(crate) use delegation::delegated;
@@ -54,7 +56,7 @@ pub use reports::{Child, Denied, EventAsk, Reported};
 pub(crate) use results::chunk_bytes;
 pub use results::{Piece, Result, pieces, result};
 pub use retention::forget;
-pub use stopping::tell as tell_stopped;
+pub use stopping::apply_stops;
 pub use rotation::{Rotated, rotate};
 pub(crate) use streaming::versions;
 pub use streaming::{everything, poll_pending, resume_everything, start_of_everything};

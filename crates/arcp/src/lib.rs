@@ -12,13 +12,15 @@ pub mod workers;
 use entente_kernel::ProtocolCtx;
 
 use crate::credentials::Provisioners;
-use crate::jobs::JobSettings;
+use crate::jobs::{JobSettings, Turns};
 use crate::sessions::SessionSettings;
 
 /// State of ARCP.
 pub struct State {
     /// Job settings.
     pub jobs: JobSettings,
+    /// Whose turn it is in the queues of jobs.
+    pub turns: Turns,
     /// Session settings.
     pub sessions: SessionSettings,
     /// Provisioners of job credentials.

@@ -67,7 +67,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)),
              ('bridges', EXISTS (SELECT 1 FROM aee_bridges)),
              ('letters', EXISTS (SELECT 1 FROM federation_letters WHERE due_at <= $1)),
-             ('stopped_jobs', EXISTS (SELECT 1 FROM stops WHERE told_at IS NULL AND lifted_at IS NULL)),
+             ('stopped_jobs', EXISTS (SELECT 1 FROM stops WHERE lifted_at IS NULL) OR EXISTS (SELECT 1 FROM stopped_jobs)),
              ('budgets', EXISTS (SELECT 1 FROM budget_reached r
                                  WHERE r.handled_at IS NULL AND (r.moment_id IS NULL OR NOT EXISTS (
                                      SELECT 1 FROM moments m

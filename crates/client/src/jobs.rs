@@ -120,6 +120,9 @@ struct Asked {
     /// The intent that the job works for
     #[arg(long)]
     intent: Option<String>,
+    /// The priority, -100 to 100: jobs with a higher one start first [default: 0]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    priority: Option<i64>,
     /// Show the job's events until it ends
     #[arg(long)]
     follow: bool,
@@ -160,9 +163,9 @@ impl Asked {
             lease_constraints: self.expires_at.map(|at| Constraints { expires_at: Some(at) }),
             idempotency_key: self.key,
             max_runtime_sec: self.max_runtime,
-            parent_job_id: None,
-            delegate_id: None,
             intent_id: self.intent,
+            priority: self.priority,
+            ..Submit::default()
         })
     }
 }

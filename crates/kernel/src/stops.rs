@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::{BudgetId, IntentId, StopId};
+use entente_domain::ids::{BudgetId, IntentId, KeyId, StopId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::Refusal;
 use entente_domain::stops::{Stop, StopSet, check_reason};
@@ -158,8 +158,8 @@ pub async fn put(
     let (conn, log) = work.parts();
     sqlx::query!(
         "-- stops::insert
-         INSERT INTO stops (id, scope, subject, reason, budget_id, created_by, created_at, changed_seq)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+         INSERT INTO stops (id, scope, subject, reason, budget_id, created_by, created_at, changed_seq, subject_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         id.uuid(),
         stop.scope.kind.as_str(),
         stop.scope.name,
@@ -167,11 +167,21 @@ pub async fn put(
         budget_id.map(BudgetId::uuid),
         by,
         now,
-        log.tail.seq
+        log.tail.seq,
+        subject_id(&stop.scope)
     )
     .execute(conn)
     .await?;
     Ok(stop)
+}
+
+/// The id of an intent or a key.
+fn subject_id(scope: &Subject) -> Option<Uuid> {
+    match scope.kind {
+        SubjectKind::Intent => scope.name.parse::<IntentId>().ok().map(IntentId::uuid),
+        SubjectKind::Key => scope.name.parse::<KeyId>().ok().map(KeyId::uuid),
+        _ => None,
+    }
 }
 
 /// Lifts a stop. Jobs that were told to end stay so.
@@ -238,33 +248,6 @@ pub async fn list(
 pub async fn get(ctx: &Ctx, caller: &Caller, id: StopId) -> Outcome<Stop> {
     caller.require(Scope::Admin)?;
     load(&mut *ctx.pool.acquire().await?, id).await?.ok_or_else(|| not_found("stop"))
-}
-
-/// Returns the stops whose running jobs are not all told to end yet.
-///
-/// # Errors
-/// A database error; a stored value is invalid.
-pub async fn to_tell(conn: &mut PgConnection) -> Outcome<Vec<Stop>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- stops::to_tell
-         SELECT id, scope, subject, reason, budget_id, created_by, created_at, lifted_by, lifted_at FROM stops
-         WHERE told_at IS NULL AND lifted_at IS NULL ORDER BY created_at LIMIT 100"
-    )
-    .fetch_all(conn)
-    .await?;
-    rows.into_iter().map(Stop::try_from).collect()
-}
-
-/// Notes that all running jobs of a stop were told to end.
-///
-/// # Errors
-/// A database error.
-pub async fn told(conn: &mut PgConnection, id: StopId, now: Timestamp) -> Outcome<()> {
-    sqlx::query!("-- stops::told\n UPDATE stops SET told_at = $2 WHERE id = $1", id.uuid(), now)
-        .execute(conn)
-        .await?;
-    Ok(())
 }
 
 async fn in_force(conn: &mut PgConnection) -> Outcome<Vec<Stop>> {

@@ -1,5 +1,6 @@
 //! Jobs (ARCP §7 to §9) over REST: submission, work, end.
 
+mod asking_again;
 mod authority;
 mod budgets;
 mod delegation;
@@ -7,6 +8,7 @@ mod ending;
 mod gone;
 mod holding;
 mod money;
+mod order;
 mod results;
 mod retention;
 mod watching;

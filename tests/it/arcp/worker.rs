@@ -374,7 +374,8 @@ async fn a_worker_that_stops_finishes_what_it_can_and_gives_back_the_rest() {
         "success"
     );
     let id = long["job_id"].as_str().unwrap();
-    assert_eq!(desk.told(&["job", "get", id]).await["current_status"], "pending", "{}", hand.log());
+    let back = desk.told(&["job", "get", id]).await;
+    assert_eq!((&back["current_status"], &back["attempt"]), (&json!("pending"), &json!(0)), "{}", hand.log());
     fs::remove_file(desk.place.0.join("pid")).unwrap();
     let second = desk.worker(&["polite"], &["--drain-seconds", "0"]).await;
     desk.until(id, "running").await;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use entente_arcp::inventory::VersionAsk;
-use entente_arcp::jobs::{BeatAsk, ClaimAsk, Claimed, Held};
+use entente_arcp::jobs::{BeatAsk, ClaimAsk, ClaimKey, Claimed, Held};
 use entente_arcp::workers::{Worker, WorkerAsk};
 use entente_arcp::{inventory, jobs, workers};
 use entente_domain::arcp::jobs::wire::numbers;
@@ -19,7 +19,7 @@ use entente_kernel::AppError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::shapes::{any, flag, free, gives, list, may, must, nullable, takes, text, whole};
+use super::shapes::{any, flag, free, gives, list, may, must, nullable, retry_key, takes, text, whole};
 use super::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, within};
 
 /// Name of the workers that this tool registers.
@@ -44,7 +44,7 @@ pub fn tools() -> [Tool; 1] {
     [Tool {
         name: "claim_job",
         title: "Claim a job",
-        about: "Takes the oldest pending job of agents that you run. Report with report_job and end it with finish_job, with \
+        about: "Takes the next pending job of agents that you run. Report with report_job and end it with finish_job, with \
                 the `claim_token`. The claim ends at `claim_expires_at` unless report_job or check_lease extend it before. \
                 `job` is null if there is none.",
         takes: takes(vec![
@@ -55,6 +55,7 @@ pub fn tools() -> [Tool; 1] {
                     "Register agents that are not known yet, as yours; defaults to false. The first to register owns the name.",
                 ),
             ),
+            may("idempotency_key", retry_key("The same key returns the same job, as long as it is yours. ")),
             may("wait_s", whole("Seconds to wait for a job; defaults to 0.", 0, i64::from(WAIT_SECONDS))),
         ]),
         example: json!({ "agents": ["echo"], "register": true, "wait_s": 20 }),
@@ -71,6 +72,7 @@ struct Args {
     agents: Vec<String>,
     #[serde(default)]
     register: bool,
+    idempotency_key: Option<String>,
     wait_s: Option<u32>,
 }
 
@@ -92,10 +94,11 @@ async fn claim_job(call: Call) -> ToolResult {
         agents: Some(agents),
         max: 1,
         wait: Duration::from_secs(u64::from(patience)),
+        key: said.idempotency_key.map(ClaimKey::check).transpose()?,
     };
-    let claimed = jobs::claim(ctx, caller, ask, call.presence.over()).await?;
+    let claimed = jobs::claim(ctx, caller, &ask, call.presence.over()).await?;
     if !claimed.is_empty() && call.presence.is_gone().await {
-        jobs::return_unheard(ctx, caller, &claimed).await;
+        jobs::return_unheard(ctx, caller, &ask, &claimed).await;
         return Err(Presence::refusal());
     }
     let Some(job) = claimed.into_iter().next() else {

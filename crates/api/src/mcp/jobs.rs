@@ -54,6 +54,7 @@ fn submit_tool() -> Tool {
             may("constraints", lease_constraints()),
             may("max_runtime_s", whole("Seconds after which the job times out.", 1, 2_592_000)),
             may("intent_id", text("The intent that the job works for.")),
+            may("priority", whole("Jobs with a higher priority start first; defaults to 0.", -100, 100)),
             may("idempotency_key", retry_key("")),
         ]),
         example: json!({ "agent": "echo", "input": { "text": "hi" }, "lease_request": { "cost.budget": ["USD:1.00"] }, "idempotency_key": "echo-1" }),
@@ -167,6 +168,7 @@ struct SubmitArgs {
     constraints: Option<ConstraintsArgs>,
     max_runtime_s: Option<i64>,
     intent_id: Option<String>,
+    priority: Option<i64>,
     idempotency_key: Option<String>,
 }
 
@@ -187,9 +189,9 @@ async fn submit_job(call: Call) -> ToolResult {
         lease_constraints: said.constraints.map(|said| Constraints { expires_at: said.expires_at }),
         idempotency_key: said.idempotency_key,
         max_runtime_sec: said.max_runtime_s,
-        parent_job_id: None,
-        delegate_id: None,
         intent_id: said.intent_id,
+        priority: said.priority,
+        ..Submit::default()
     };
     let submitted = call.api.arcp.job_writer.submit(&call.caller, ask, Origin::Rest).await?;
     let job = &submitted.job;

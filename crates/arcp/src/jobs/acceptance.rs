@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use entente_domain::access::Level;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::{JobAsk, no_job};
+use entente_domain::arcp::jobs::order::Priority;
 use entente_domain::arcp::jobs::wire::{Accepted, Credential};
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::arcp::versions::resolve;
@@ -145,6 +146,7 @@ pub(super) async fn accept(
             || parent.as_ref().is_some_and(|parent| parent.needs_model || parent.lease.names("model.use")),
         on_lost: terms.on_lost,
         max_attempts: terms.max_attempts,
+        priority: Priority::of_new(ask.priority, parent.as_ref()),
         created_at: now,
         key_id: submission.key.as_ref().map(|(key, _)| *key),
         owner: submission.key.as_ref().map(|(_, owner)| owner.clone()),

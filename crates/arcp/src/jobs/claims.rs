@@ -1,5 +1,10 @@
-//! Claims: workers take jobs and give them back (ARCP-W-11.2.3); `beats.rs` extends claims. One worker holds
+//! Claims: workers take jobs and give them back (ARCP-W-11.2.3); `beats.rs` extends claims. `claims/queue.rs` has the order. One worker holds
 //! a job at a time; the claim token fences off earlier holders.
+
+pub(super) mod keys;
+pub(super) mod queue;
+pub(super) mod tokens;
+pub(super) mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,13 +29,13 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::claim_tokens::{Tokens, token_digest};
+use self::keys::{ClaimKey, TokenSource};
+use self::queue::{Chosen, Taken, With};
+use self::tokens::token_digest;
 use super::locked::{JobChange, LockedJobs};
 use super::reading::conceal;
-use super::writes::{self, Taken};
-use super::{budgets, rows};
+use super::{budgets, writes};
 use crate::Ctx;
-use crate::columns::number;
 use crate::credentials;
 use crate::workers;
 use crate::workers::Directive;
@@ -88,19 +93,21 @@ pub struct ClaimAsk {
     pub max: i64,
     /// How long to wait for a job.
     pub wait: Duration,
+    /// Key under which the claim may be repeated.
+    pub key: Option<ClaimKey>,
 }
 
-/// Claims pending jobs, oldest first.
+/// Claims pending jobs in the order of their turns (`claims/queue.rs`).
 ///
 /// If there is none, waits until one comes, the time is up, the server is `stopping` or the client
-/// disconnects.
+/// disconnects. A claim with the key of an earlier one returns the jobs of that one which the worker still holds.
 ///
 /// # Errors
 /// The caller has no such worker; the worker is not registered for a named agent.
 pub async fn claim(
     ctx: &Ctx,
     caller: &Caller,
-    ask: ClaimAsk,
+    ask: &ClaimAsk,
     stopping: &CancellationToken,
 ) -> Outcome<Vec<Claimed>> {
     let mut conn = ctx.pool.acquire().await?;
@@ -115,10 +122,14 @@ pub async fn claim(
             format!("The worker was not registered for `{foreign}`. Register it again with that agent.");
         return Err(Refusal::new(Code::PermissionDenied, message).into());
     }
+    if let Some(earlier) = repeated(ctx, worker.id, ask.key.as_ref()).await? {
+        return Ok(earlier);
+    }
     if worker.directive != Directive::Run {
         return Ok(Vec::new());
     }
-    let mut agents = ask.agents.unwrap_or(worker.agents);
+    let mut source = TokenSource::new(ctx, worker.id, ask.key.as_ref());
+    let mut agents = ask.agents.clone().unwrap_or(worker.agents);
     agents.sort_unstable();
     agents.dedup();
     let until = Instant::now() + ask.wait;
@@ -130,7 +141,10 @@ pub async fn claim(
         let heard = select_all(queues.iter().map(|queue| Box::pin(queue.notified())));
         ctx.stops.objection(caller, None).map_or(Ok(()), Err)?;
         let running = unstopped(ctx, &agents);
-        let (taken, cut) = take(ctx, worker.id, &running, ask.max).await?;
+        let Some((taken, cut)) = take(ctx, &mut source, &running, ask.max).await? else {
+            // Another request with this key was faster.
+            return Ok(repeated(ctx, worker.id, ask.key.as_ref()).await?.unwrap_or_default());
+        };
         if !taken.is_empty() || ask.wait.is_zero() {
             if cut {
                 pass_on(ctx, &taken, woken_by);
@@ -170,17 +184,22 @@ fn pass_on(ctx: &Ctx, taken: &[Claimed], woken_by: Option<&str>) {
     agents.into_iter().for_each(|agent| ctx.feed.wakeups().ring(&WakeKey::Work(agent.to_owned())));
 }
 
-/// Claims pending jobs; the flag says whether it stopped early, so that more may be pending.
-async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outcome<(Vec<Claimed>, bool)> {
-    let mut taken = take_plain(ctx, worker, agents, max).await?;
-    let left = max - i64::try_from(taken.len()).unwrap_or(max);
-    let mut cut = left <= 0;
-    if !cut {
-        match take_of_intents(ctx, worker, agents, left).await {
-            Ok((more, full)) => {
-                taken.extend(more);
-                cut = full;
-            }
+/// Claims the jobs whose turn it is; the flag says whether it stopped early, so that more may be pending. `None` if another
+/// request with the claim's key took jobs.
+async fn take(
+    ctx: &Ctx,
+    source: &mut TokenSource<'_>,
+    agents: &[String],
+    max: i64,
+) -> Outcome<Option<(Vec<Claimed>, bool)>> {
+    let Some((mut taken, chosen, mut cut)) = take_queued(ctx, source, agents, max).await? else {
+        return Ok(None);
+    };
+    if !chosen.is_empty() {
+        match take_with_intents(ctx, source, &chosen).await {
+            Ok(Some(more)) => taken.extend(more),
+            Ok(None) if taken.is_empty() => return Ok(None),
+            Ok(None) => {}
             Err(failure) if taken.is_empty() => return Err(failure),
             // The claimed jobs belong to the worker; the rest wait for the next request.
             Err(failure) => {
@@ -192,40 +211,55 @@ async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outco
     for job in &taken {
         ctx.feed.wake(WakeKey::Job(job.job_id));
     }
-    Ok((taken, cut))
+    Ok(Some((taken, cut)))
 }
 
-/// Claims jobs without an intent; claims nothing if their details cannot be loaded.
-async fn take_plain(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outcome<Vec<Claimed>> {
-    let (now, tokens) = (ctx.now(), Tokens::mint(ctx, max));
-    let until = now + ctx.state.jobs.claim;
-    let mut tx = ctx.pool.begin().await?;
-    let taken = writes::take(&mut tx, worker, agents, &tokens, now, until).await?;
-    if taken.is_empty() {
-        return Ok(Vec::new());
-    }
-    let claimed = dress(ctx, &mut tx, taken, until).await?;
-    tx.commit().await?;
-    Ok(claimed)
-}
-
-/// Claims jobs of intents under the intents' locks, because the logs record each claim.
-///
-/// The flag says whether it found as many as it may take; other workers may have claimed some of these first.
-async fn take_of_intents(
+/// Claims jobs without an intent, and returns the jobs of intents whose turn it is, too; claims nothing if details cannot
+/// be loaded.
+async fn take_queued(
     ctx: &Ctx,
-    worker: WorkerId,
+    source: &mut TokenSource<'_>,
     agents: &[String],
     max: i64,
-) -> Outcome<(Vec<Claimed>, bool)> {
-    let mut conn = ctx.pool.acquire().await?;
-    let waiting = rows::waiting_for_intents(&mut conn, agents, max).await?;
-    drop(conn);
-    if waiting.is_empty() {
-        return Ok((Vec::new(), false));
+) -> Outcome<Option<(Vec<Claimed>, Vec<Chosen>, bool)>> {
+    let (now, tokens) = (ctx.now(), source.tokens(ctx, max));
+    let until = now + ctx.state.jobs.claim;
+    let mut tx = ctx.pool.begin().await?;
+    let with = With { worker: source.worker(), tokens: &tokens, from: now, until };
+    let queued = queue::take(ctx, &mut tx, agents, &with).await?;
+    if queued.count() == 0 {
+        return Ok(Some((Vec::new(), Vec::new(), false)));
     }
-    let full = i64::try_from(waiting.len()).unwrap_or(max) >= max;
-    Ok((take_with_intents(ctx, worker, &waiting, &Tokens::mint(ctx, max)).await?, full))
+    let cut = i64::try_from(queued.count()).unwrap_or(max) >= max;
+    if !source.note(&mut tx, &queued.taken, now).await? {
+        tx.rollback().await?;
+        return Ok(None);
+    }
+    let claimed = dress(ctx, &mut tx, queued.taken, until).await?;
+    tx.commit().await?;
+    Ok(Some((claimed, queued.chosen, cut)))
+}
+
+/// Returns the jobs of a worker's earlier claim with this key, those that it still holds; `None` if there was none. The
+/// question is a sign of life, which extends the claims.
+async fn repeated(ctx: &Ctx, worker: WorkerId, key: Option<&ClaimKey>) -> Outcome<Option<Vec<Claimed>>> {
+    let Some(key) = key else { return Ok(None) };
+    // In a statement of its own: a claim may hold one of these jobs and wait for the row of the key.
+    let Some(mut earlier) = keys::repeat(&ctx.pool, worker, key).await? else { return Ok(None) };
+    let mut tx = ctx.pool.begin().await?;
+    let now = ctx.now();
+    let until = now + ctx.state.jobs.claim;
+    let (mut held, mut claims) = (Vec::new(), Vec::new());
+    for (taken, digest) in queue::held(&mut tx, worker, &earlier.jobs, now).await? {
+        if let Some(token) = earlier.tokens.remove(&digest) {
+            claims.push((taken.job_id, digest));
+            held.push(Taken { token, ..taken });
+        }
+    }
+    writes::extend(&mut tx, &claims, until, now).await?;
+    let claimed = dress(ctx, &mut tx, held, until).await?;
+    tx.commit().await?;
+    Ok(Some(claimed))
 }
 
 /// Loads the details that a worker needs of its claimed jobs.
@@ -236,57 +270,61 @@ async fn dress(
     until: Timestamp,
 ) -> Outcome<Vec<Claimed>> {
     let counted: Vec<JobId> =
-        taken.iter().filter(|row| !row.payers.is_empty()).map(|row| row.job_id.into()).collect();
+        taken.iter().filter(|row| !row.payers.is_empty()).map(|row| row.job_id).collect();
     let mut budgets = budgets::load(conn, &counted).await?;
-    let ids: Vec<JobId> = taken.iter().map(|row| row.job_id.into()).collect();
+    let ids: Vec<JobId> = taken.iter().map(|row| row.job_id).collect();
     let mut credentials = credentials::of_jobs(conn, &ids).await?;
-    let claimed = taken.into_iter().map(|row| {
-        let job_id = JobId::from(row.job_id);
-        Ok(Claimed {
-            job_id,
-            agent: row.agent,
-            input: row.input,
-            lease: row.lease,
-            expires_at: row.expires_at,
-            budget: budgets.remove(&job_id),
-            credentials: credentials.remove(&job_id).unwrap_or_default(),
-            trace_id: row.trace_id,
-            parent_id: row.parent_id.map(JobId::from),
-            delegate_id: row.delegate_id,
-            intent_id: row.intent_id.map(IntentId::from),
-            principal: row.principal,
-            attempt: number(row.attempt)?,
-            deadline: row.deadline,
-            claim_token: row.token.unwrap_or_default(),
-            claim_expires_at: until,
-            result_id: ResultId::mint(ctx.now(), &*ctx.chance),
-        })
+    let claimed = taken.into_iter().map(|row| Claimed {
+        job_id: row.job_id,
+        agent: row.agent,
+        input: row.input,
+        lease: row.lease,
+        expires_at: row.expires_at,
+        budget: budgets.remove(&row.job_id),
+        credentials: credentials.remove(&row.job_id).unwrap_or_default(),
+        trace_id: row.trace_id,
+        parent_id: row.parent_id,
+        delegate_id: row.delegate_id,
+        intent_id: row.intent_id,
+        principal: row.principal,
+        attempt: row.attempt,
+        deadline: row.deadline,
+        claim_token: row.token,
+        claim_expires_at: until,
+        result_id: ResultId::mint(ctx.now(), &*ctx.chance),
     });
-    claimed.collect()
+    Ok(claimed.collect())
 }
 
+/// Claims jobs of intents under the intents' locks, because the logs record each claim. `None` if another request with the
+/// claim's key took jobs.
 async fn take_with_intents(
     ctx: &Ctx,
-    worker: WorkerId,
-    waiting: &[(JobId, IntentId)],
-    tokens: &Tokens,
-) -> Outcome<Vec<Claimed>> {
-    let mut intents: Vec<IntentId> = waiting.iter().map(|(_, intent)| *intent).collect();
+    source: &mut TokenSource<'_>,
+    chosen: &[Chosen],
+) -> Outcome<Option<Vec<Claimed>>> {
+    let mut intents: Vec<IntentId> = chosen.iter().filter_map(|one| one.intent_id).collect();
     intents.sort_unstable();
     intents.dedup();
-    let ids: Vec<Uuid> = waiting.iter().map(|(id, _)| id.uuid()).collect();
+    let ids: Vec<Uuid> = chosen.iter().map(|one| one.job_id.uuid()).collect();
+    let tokens = source.tokens(ctx, i64::try_from(ids.len()).unwrap_or(CLAIMS));
+    let mut tx = ctx.begin(&intents).await?;
     let now = ctx.now();
     let until = now + ctx.state.jobs.claim;
-    let mut tx = ctx.begin(&intents).await?;
-    let rows = writes::take_these(&mut tx, worker, &ids, tokens, now, until).await?;
+    let with = With { worker: source.worker(), tokens: &tokens, from: now, until };
+    let rows = queue::take_these(&mut tx, &ids, &with).await?;
+    if !source.note(&mut tx, &rows, now).await? {
+        tx.rollback().await?;
+        return Ok(None);
+    }
     let mut logs: BTreeMap<IntentId, IntentLog> = BTreeMap::new();
     for row in &rows {
-        let Some(intent) = row.intent_id.map(IntentId::from) else { continue };
+        let Some(intent) = row.intent_id else { continue };
         if let std::collections::btree_map::Entry::Vacant(place) = logs.entry(intent) {
             place.insert(IntentLog::open(&mut tx, intent, None, ctx.now()).await?);
         }
         let payload = json!({
-            "job_id": JobId::from(row.job_id), "agent": row.agent, "principal": row.principal,
+            "job_id": row.job_id, "agent": row.agent, "principal": row.principal,
             "status": JobStatus::Running, "attempt": row.attempt,
         });
         let actor = row.agent.split('@').next().unwrap_or_default();
@@ -302,7 +340,7 @@ async fn take_with_intents(
     let claimed = dress(ctx, &mut tx, rows, until).await?;
     tx.commit().await?;
     logs.values().for_each(|log| ctx.feed.publish_log(log));
-    Ok(claimed)
+    Ok(Some(claimed))
 }
 
 /// Gives a job back for other workers to claim at once, or ends it if it was cancelled.
@@ -333,8 +371,19 @@ async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
 
 /// Gives back jobs after their worker disconnected during the claim; this counts as no attempt.
 ///
-/// A job that cannot be given back becomes available when its claim expires.
-pub async fn return_unheard(ctx: &Ctx, caller: &Caller, claimed: &[Claimed]) {
+/// A job that cannot be given back becomes available when its claim expires. A claim that the worker has repeated meanwhile
+/// was heard after all.
+pub async fn return_unheard(ctx: &Ctx, caller: &Caller, ask: &ClaimAsk, claimed: &[Claimed]) {
+    if let Some(key) = &ask.key {
+        match keys::forget(&ctx.pool, ask.worker_id, key).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(failure) => {
+                tracing::warn!(error = %failure, "the jobs of an unheard claim stay with their worker until they expire");
+                return;
+            }
+        }
+    }
     for job in claimed {
         match release(ctx, caller, job.job_id, &job.claim_token).await {
             Ok(_status) => tracing::info!(job = %job.job_id, "a job came back: its worker had hung up"),

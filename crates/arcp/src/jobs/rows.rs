@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use entente_domain::arcp::capabilities::Authority;
+use entente_domain::arcp::jobs::order::Priority;
 use entente_domain::arcp::jobs::{Cancel, Claim, Job, JobStatus};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, KeyId};
@@ -23,7 +24,8 @@ macro_rules! select {
             "-- " + $name + "
              SELECT j.id, j.agent, j.principal, j.session_id, j.counted, j.lease, j.expires_at, j.deadline, j.idempotency_key,
                     j.fingerprint, j.parent_id, j.delegate_id, j.generation, j.payers, j.trace_id, j.intent_id, j.needs_model,
-                    j.on_lost, j.max_attempts, j.created_at, j.key_id, j.owner, c.reserves, c.status, c.last_seq, c.origin_seq, c.attempt, c.worker_id,
+                    j.on_lost, j.max_attempts, j.created_at, j.key_id, j.owner, c.reserves, c.precedence, c.status, c.last_seq,
+                    c.origin_seq, c.attempt, c.worker_id,
                     c.claim_token, c.claim_expires_at, c.claimed_at, c.cancel_reason, c.cancel_due_at, c.streamed, c.abandoned,
                     c.ended_at, c.ended_by
              FROM jobs j JOIN job_clock c ON c.job_id = j.id " + $rest $(+ $more)*
@@ -58,6 +60,7 @@ pub(super) struct Row {
     pub key_id: Option<Uuid>,
     pub owner: Option<String>,
     pub reserves: bool,
+    pub precedence: i16,
     pub status: String,
     pub last_seq: i64,
     pub origin_seq: i64,
@@ -113,6 +116,7 @@ impl TryFrom<Row> for Job {
             key_id: row.key_id.map(KeyId::from),
             owner: row.owner,
             reserves: row.reserves,
+            priority: Priority::of_precedence(row.precedence),
             status: JobStatus::parse(&row.status).ok_or_else(|| unknown("job status", &row.status))?,
             last_seq: row.last_seq,
             origin_seq: row.origin_seq,
@@ -245,25 +249,4 @@ pub(super) async fn child_preparing(
     .fetch_one(conn)
     .await?;
     Ok(waits)
-}
-
-/// Pending jobs that have an intent, with it.
-pub(super) async fn waiting_for_intents(
-    conn: &mut PgConnection,
-    agents: &[String],
-    max: i64,
-) -> Outcome<Vec<(JobId, IntentId)>> {
-    let rows = sqlx::query!(
-        r#"-- job_clock::waiting_for_intents
-         SELECT f.job_id AS "job_id!", f.intent_id AS "intent_id!"
-         FROM UNNEST($1::text[]) AS a (agent) CROSS JOIN LATERAL (
-             SELECT c.job_id, c.intent_id FROM job_clock c
-             WHERE c.status = 'pending' AND c.intent_id IS NOT NULL AND c.agent = a.agent ORDER BY c.job_id LIMIT $2) f
-         ORDER BY f.job_id LIMIT $2"#,
-        agents,
-        max
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.job_id.into(), row.intent_id.into())).collect())
 }

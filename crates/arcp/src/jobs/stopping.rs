@@ -1,61 +1,58 @@
-//! Jobs of a stopped subject: the running ones are told to end, with the grace time of a cancellation (ARCP §7.4), and
-//! their credentials are revoked at once (§9.8.2). Pending jobs stay, and no worker gets them.
+//! Jobs of stopped subjects: the running ones are told to end, with the grace time of a cancellation (ARCP §7.4), and their
+//! credentials are revoked at once (§9.8.2); the pending ones leave the queue until the stop is lifted. Table
+//! `stopped_jobs`.
+//!
+//! This repeats as long as a stop is in force: jobs can become pending or running later, on a server that did not know of
+//! the stop, after a pause, or when credentials have come.
+
+use std::collections::BTreeMap;
 
 use entente_domain::arcp::jobs::{Cancel, JobStatus};
-use entente_domain::ids::{IntentId, JobId, KeyId};
-use entente_domain::stops::Stop;
-use entente_domain::subjects::SubjectKind;
-use entente_kernel::{Outcome, stops};
+use entente_domain::ids::JobId;
+use entente_kernel::Outcome;
+use entente_kernel::wakeups::WakeKey;
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 use super::locked::LockedJobs;
 use super::rows;
 use crate::Ctx;
 use crate::credentials;
 
-/// Number of jobs told in one transaction.
+/// Number of jobs changed in one transaction.
 const BATCH: i64 = 100;
 
-/// Time during which another server may still give out work, because it does not know of a stop yet.
-const UNAWARE: chrono::TimeDelta = chrono::TimeDelta::seconds(3);
-
-/// Tells running jobs of all new stops to end; returns how many.
+/// Tells running jobs of stopped subjects to end, takes pending ones out of the queue, and puts those back whose stop was
+/// lifted; returns how many.
 ///
 /// # Errors
 /// A database error.
-pub async fn tell(ctx: &Ctx) -> Outcome<u64> {
-    let open = stops::to_tell(&mut *ctx.pool.acquire().await?).await?;
-    let mut told = 0;
-    for stop in open {
-        loop {
-            let ids = running(&mut *ctx.pool.acquire().await?, &stop).await?;
-            if ids.is_empty() {
-                break;
-            }
-            told += end(ctx, &stop, &ids).await?;
+pub async fn apply_stops(ctx: &Ctx) -> Outcome<u64> {
+    let mut done = 0;
+    loop {
+        let ids = running(&mut *ctx.pool.acquire().await?).await?;
+        if ids.is_empty() {
+            break;
         }
-        if ctx.now() - stop.created_at > UNAWARE {
-            stops::told(&mut *ctx.pool.acquire().await?, stop.id, ctx.now()).await?;
-        }
+        done += end(ctx, &ids).await?;
     }
-    Ok(told)
+    done += hold_back(&mut *ctx.pool.acquire().await?).await?;
+    Ok(done + give_back(ctx).await?)
 }
 
-async fn end(ctx: &Ctx, stop: &Stop, ids: &[JobId]) -> Outcome<u64> {
-    let intents = rows::intents(&mut *ctx.pool.acquire().await?, ids).await?;
+async fn end(ctx: &Ctx, stopped: &BTreeMap<JobId, String>) -> Outcome<u64> {
+    let ids: Vec<JobId> = stopped.keys().copied().collect();
+    let intents = rows::intents(&mut *ctx.pool.acquire().await?, &ids).await?;
     let mut tx = ctx.begin(&intents).await?;
     let now = ctx.now();
-    let mut locked = LockedJobs::take(&mut tx, ids, &intents, now).await?;
+    let mut locked = LockedJobs::take(&mut tx, &ids, &intents, now).await?;
     let due_at = now + ctx.state.jobs.cancel_grace;
-    let reason = format!("Stopped: {}", stop.reason);
     let mut told = Vec::new();
-    for id in ids {
+    for (id, reason) in stopped {
         let Ok(mut change) = locked.change(*id) else { continue };
         if change.job().status != JobStatus::Running || change.job().cancel.is_some() {
             continue;
         }
-        change.job_mut().cancel = Some(Cancel { reason: reason.clone(), due_at });
+        change.job_mut().cancel = Some(Cancel { reason: format!("Stopped: {reason}"), due_at });
         locked.apply(change);
         told.push(*id);
     }
@@ -65,33 +62,58 @@ async fn end(ctx: &Ctx, stop: &Stop, ids: &[JobId]) -> Outcome<u64> {
     Ok(u64::try_from(told.len()).unwrap_or(u64::MAX))
 }
 
-/// Running jobs of a subject that were not told to end.
-async fn running(conn: &mut PgConnection, stop: &Stop) -> Outcome<Vec<JobId>> {
-    let scope = &stop.scope;
-    let id = match scope.kind {
-        SubjectKind::Intent => scope.name.parse::<IntentId>().ok().map(IntentId::uuid),
-        SubjectKind::Key => scope.name.parse::<KeyId>().ok().map(KeyId::uuid),
-        _ => None,
-    };
-    let ids: Vec<Uuid> = sqlx::query_scalar!(
-        "-- job_clock::running_of
-         SELECT c.job_id FROM job_clock c JOIN jobs j ON j.id = c.job_id
+/// Running jobs that were not told to end, with the reason of their stop.
+async fn running(conn: &mut PgConnection) -> Outcome<BTreeMap<JobId, String>> {
+    let rows = sqlx::query!(
+        "-- job_clock::stopped_running
+         SELECT c.job_id, s.reason FROM job_clock c JOIN jobs j ON j.id = c.job_id
+         JOIN stops s ON s.lifted_at IS NULL
+             AND stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id)
          WHERE c.due_at IS NOT NULL AND c.status = 'running' AND c.cancel_due_at IS NULL
-           AND CASE $1
-               WHEN 'system' THEN true
-               WHEN 'principal' THEN coalesce(j.owner, j.principal) = $2
-               WHEN 'agent' THEN split_part(j.agent, '@', 1) = $2 OR j.principal = $2 OR j.owner = $2
-               WHEN 'team' THEN EXISTS (SELECT 1 FROM team_members m
-                                        WHERE m.team = $2 AND m.principal_id = coalesce(j.owner, j.principal))
-               WHEN 'intent' THEN j.intent_id = $3
-               WHEN 'key' THEN j.key_id = $3 END
-         ORDER BY c.job_id LIMIT $4",
-        scope.kind.as_str(),
-        scope.name,
-        id,
+         ORDER BY c.job_id LIMIT $1",
         BATCH
     )
     .fetch_all(conn)
     .await?;
-    Ok(ids.into_iter().map(JobId::from).collect())
+    Ok(rows.into_iter().map(|row| (row.job_id.into(), row.reason)).collect())
+}
+
+/// Takes pending jobs of stopped subjects out of the queue; returns how many.
+async fn hold_back(conn: &mut PgConnection) -> Outcome<u64> {
+    let held = sqlx::query!(
+        "-- stopped_jobs::hold_back
+         WITH stopped AS (
+             SELECT c.job_id FROM job_clock c JOIN jobs j ON j.id = c.job_id
+             WHERE c.status = 'pending' AND NOT c.parked AND EXISTS (
+                 SELECT 1 FROM stops s WHERE s.lifted_at IS NULL
+                   AND stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id))
+             ORDER BY c.job_id FOR UPDATE OF c SKIP LOCKED),
+         noted AS (
+             INSERT INTO stopped_jobs (job_id) SELECT job_id FROM stopped ON CONFLICT (job_id) DO NOTHING)
+         UPDATE job_clock c SET parked = true FROM stopped s WHERE s.job_id = c.job_id"
+    )
+    .execute(conn)
+    .await?;
+    Ok(held.rows_affected())
+}
+
+/// Puts jobs whose stop was lifted back into the queue, and wakes workers; returns how many.
+async fn give_back(ctx: &Ctx) -> Outcome<u64> {
+    let back = sqlx::query!(
+        "-- stopped_jobs::give_back
+         WITH free AS (
+             DELETE FROM stopped_jobs h USING jobs j
+             WHERE j.id = h.job_id AND NOT EXISTS (
+                 SELECT 1 FROM stops s WHERE s.lifted_at IS NULL
+                   AND stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id))
+             RETURNING h.job_id)
+         UPDATE job_clock c SET parked = false FROM free f
+         WHERE f.job_id = c.job_id AND c.status = 'pending' RETURNING c.agent"
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    for row in &back {
+        ctx.feed.wake(WakeKey::Work(row.agent.clone()));
+    }
+    Ok(u64::try_from(back.len()).unwrap_or(u64::MAX))
 }

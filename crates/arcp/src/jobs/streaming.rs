@@ -101,8 +101,7 @@ pub async fn poll_pending(ctx: &Ctx) -> Outcome<()> {
         let waiting = sqlx::query_scalar!(
             r#"-- job_clock::look_around
              SELECT a.agent AS "agent!" FROM UNNEST($1::text[]) AS a (agent)
-             WHERE EXISTS (SELECT 1 FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NULL AND c.agent = a.agent)
-                OR EXISTS (SELECT 1 FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NOT NULL AND c.agent = a.agent)"#,
+             WHERE EXISTS (SELECT 1 FROM job_clock c WHERE c.status = 'pending' AND NOT c.parked AND c.agent = a.agent)"#,
             &awaited
         )
         .fetch_all(&ctx.pool)

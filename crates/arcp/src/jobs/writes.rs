@@ -6,14 +6,13 @@ use std::collections::BTreeMap;
 use entente_domain::arcp::jobs::Job;
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
-use entente_domain::ids::{IntentId, JobId, KeyId, WorkerId};
+use entente_domain::ids::{IntentId, JobId, KeyId};
 use entente_kernel::Outcome;
 use entente_kernel::Pool;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::budgets;
-use super::claim_tokens::Tokens;
 use crate::columns::column;
 
 /// A new job with its input.
@@ -47,10 +46,10 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
              SELECT * FROM UNNEST($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::boolean[], $6::text[], $7::text[],
                  $8::timestamptz[], $9::timestamptz[], $10::text[], $11::bytea[], $12::uuid[], $13::text[], $14::integer[],
                  $15::text[], $16::text[], $17::uuid[], $18::boolean[], $19::text[], $20::integer[], $21::timestamptz[],
-                 $22::text[], $23::timestamptz[], $24::uuid[], $25::text[])
+                 $22::text[], $23::timestamptz[], $24::smallint[], $25::uuid[], $26::text[])
              AS a (id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key, fingerprint,
                    parent_id, delegate_id, generation, payers, trace_id, intent_id, needs_model, on_lost, max_attempts,
-                   created_at, status, due_at, key_id, owner)),
+                   created_at, status, due_at, precedence, key_id, owner)),
          made AS (
              INSERT INTO jobs (id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key,
                  fingerprint, parent_id, delegate_id, generation, payers, trace_id, intent_id, needs_model, on_lost,
@@ -59,8 +58,9 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
                     parent_id, delegate_id, generation, string_to_array(payers, ',')::uuid[], trace_id, intent_id, needs_model,
                     on_lost, max_attempts, created_at, key_id, owner FROM asked
              ON CONFLICT (principal, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING id)
-         INSERT INTO job_clock (job_id, agent, intent_id, status, last_seq, origin_seq, attempt, due_at, abandoned)
-         SELECT a.id, a.agent, a.intent_id, a.status, 0, 0, 0, a.due_at, '{}' FROM asked a JOIN made m ON m.id = a.id",
+         INSERT INTO job_clock (job_id, agent, intent_id, status, last_seq, origin_seq, attempt, due_at, abandoned,
+             principal, precedence)
+         SELECT a.id, a.agent, a.intent_id, a.status, 0, 0, 0, a.due_at, '{}', a.principal, a.precedence FROM asked a JOIN made m ON m.id = a.id",
         &uuids(|job| job.id.uuid()),
         &texts(|job| &job.agent) as &[&str],
         &texts(|job| &job.principal) as &[&str],
@@ -84,6 +84,7 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
         &jobs.iter().map(|job| job.created_at).collect::<Vec<_>>(),
         &status as &[&str],
         &times(Job::due_at) as &[Option<Timestamp>],
+        &jobs.iter().map(|job| job.priority.precedence()).collect::<Vec<_>>(),
         &some_uuids(|job| job.key_id.map(KeyId::uuid)) as &[Option<Uuid>],
         &jobs.iter().map(|job| job.owner.as_deref()).collect::<Vec<_>>() as &[Option<&str>]
     )
@@ -201,105 +202,45 @@ pub(super) async fn stop_children(
     Ok(done.rows_affected())
 }
 
-/// A claimed job.
-pub(super) struct Taken {
-    pub job_id: Uuid,
-    pub agent: String,
-    pub input: Option<String>,
-    pub lease: String,
-    pub expires_at: Option<Timestamp>,
-    pub payers: Vec<Uuid>,
-    pub trace_id: String,
-    pub parent_id: Option<Uuid>,
-    pub delegate_id: Option<String>,
-    pub intent_id: Option<Uuid>,
-    pub principal: String,
-    pub deadline: Option<Timestamp>,
-    pub attempt: i32,
-    /// Position of its token, from 1.
-    pub place: i64,
-    pub token: Option<String>,
-}
-
-/// Claims jobs found by a query, at most one per token: the statement's name, that query, and its `$1`.
+/// Claims jobs found by a query: the statement's name, that query, and its parameters `$1` and from `$7`.
+///
+/// The query yields `job_id`, `place` (the position of its token), `plain` (whether to claim it at once; the others are
+/// returned for a claim under locks) and `several` (whether jobs of several priorities or principals wait).
 macro_rules! claim {
-    ($conn:expr, $name:literal, $found:literal, $of:expr, $worker:expr, $tokens:expr, $from:expr, $until:expr) => {{
-        let digests = $tokens.digests();
+    ($conn:expr, $name:literal, $found:literal, $of:expr, $with:expr $(, $more:expr)*) => {{
+        let with: &$crate::jobs::claims::queue::With<'_> = $with;
+        let digests = with.tokens.digests();
         let rows = sqlx::query_as!(
-            Taken,
+            Row,
             "-- " + $name
                 + r#"
          WITH found AS ("#
                 + $found
                 + r#"),
-         placed AS (SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM found ORDER BY job_id LIMIT $2),
          claimed AS (
              UPDATE job_clock c SET status = 'running', attempt = c.attempt + 1, worker_id = $3,
-                 claim_token = ($4::bytea[])[p.place], claim_expires_at = $5, claimed_at = $6,
+                 claim_token = ($4::bytea[])[f.place], claim_expires_at = $5, claimed_at = $6,
                  due_at = least(c.due_at, $5)
-             FROM placed p WHERE c.job_id = p.job_id RETURNING c.job_id, c.attempt, p.place)
-         SELECT j.id AS job_id, j.agent, j.input, j.lease, j.expires_at, j.payers, j.trace_id, j.parent_id, j.delegate_id,
-                j.intent_id, j.principal, j.deadline, c.attempt, c.place AS "place!", NULL::text AS token
-         FROM claimed c JOIN jobs j ON j.id = c.job_id ORDER BY j.id"#,
+             FROM found f WHERE c.job_id = f.job_id AND f.plain RETURNING c.job_id, c.attempt)
+         SELECT j.id AS "job_id!", j.agent AS "agent!", CASE WHEN c.attempt IS NOT NULL THEN j.input END AS input,
+                j.lease AS "lease!", j.expires_at, j.payers AS "payers!", j.trace_id AS "trace_id!", j.parent_id, j.delegate_id,
+                j.intent_id, j.principal AS "principal!", j.deadline, c.attempt AS "attempt?", f.place AS "place!",
+                f.several AS "several!"
+         FROM found f JOIN jobs j ON j.id = f.job_id LEFT JOIN claimed c ON c.job_id = f.job_id ORDER BY f.place"#,
             $of,
-            $tokens.count(),
-            $worker.uuid(),
+            with.tokens.count(),
+            with.worker.uuid(),
             &digests.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
-            $until,
-            $from
+            with.until,
+            with.from
+            $(, $more)*
         )
         .fetch_all($conn)
         .await?;
-        Ok(rows.into_iter().map(|row| Taken { token: $tokens.at(row.place), ..row }).collect())
+        rows
     }};
 }
-
-/// Claims jobs without an intent in one statement, skipping rows that others are claiming.
-pub(super) async fn take(
-    conn: &mut PgConnection,
-    worker: WorkerId,
-    agents: &[String],
-    tokens: &Tokens,
-    from: Timestamp,
-    until: Timestamp,
-) -> Outcome<Vec<Taken>> {
-    claim!(
-        conn,
-        "job_clock::take",
-        "SELECT f.job_id FROM UNNEST($1::text[]) AS a (agent) CROSS JOIN LATERAL (
-             SELECT c.job_id FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NULL AND c.agent = a.agent
-             ORDER BY c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED) f
-         WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')",
-        agents,
-        worker,
-        tokens,
-        from,
-        until
-    )
-}
-
-/// Claims those of these jobs that are still pending, if the worker may still claim.
-pub(super) async fn take_these(
-    conn: &mut PgConnection,
-    worker: WorkerId,
-    ids: &[Uuid],
-    tokens: &Tokens,
-    from: Timestamp,
-    until: Timestamp,
-) -> Outcome<Vec<Taken>> {
-    claim!(
-        conn,
-        "job_clock::take_with_intents",
-        "SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending'
-           AND EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')
-         ORDER BY c.job_id FOR UPDATE SKIP LOCKED",
-        ids,
-        worker,
-        tokens,
-        from,
-        until
-    )
-}
+pub(super) use claim;
 
 /// Extends the claims with these jobs and digests of tokens; returns the jobs still held and whether each has to stop.
 ///

@@ -71,12 +71,10 @@ async fn begin_one(run: &BridgeRun<'_>, bridge: &Jobs, at: &Found, task: &Stored
         agent: bridge.agent.clone(),
         input: Some(domain::input(bridge.input, &task.body)?),
         lease_request: bridge.lease.clone(),
-        lease_constraints: None,
         idempotency_key: Some(domain::key(&run.kept.name, &task.id)),
         max_runtime_sec: domain::runtime(task.receipt.received_at, task.receipt.deadline),
-        parent_job_id: None,
-        delegate_id: None,
         intent_id,
+        ..Submit::default()
     };
     let submitter = on_behalf(run, task);
     match run.job_writer.submit(&submitter, asked, Origin::Rest).await {

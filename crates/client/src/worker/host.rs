@@ -7,6 +7,8 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::time::Duration;
 
+use entente_domain::ids::Chance as _;
+use entente_runtime::environment::OsChance;
 use entente_runtime::signals::Signals;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -79,6 +81,8 @@ pub(super) struct Host {
     /// Heartbeat interval that the server requests.
     interval: RefCell<Duration>,
     held: RefCell<BTreeMap<String, Held>>,
+    /// Source of the claims' keys.
+    chance: OsChance,
     directive: watch::Sender<Directive>,
     draining: watch::Sender<bool>,
 }
@@ -104,6 +108,7 @@ impl Host {
             id: RefCell::default(),
             interval: RefCell::new(Duration::from_secs(10)),
             held: RefCell::default(),
+            chance: OsChance::default(),
             directive: watch::Sender::new(Directive::Run),
             draining: watch::Sender::new(false),
         }
@@ -191,14 +196,17 @@ impl Host {
         let _late = timeout(limit, async { while jobs.next().await.is_some() {} }).await;
     }
 
-    /// Claims up to `most` jobs; the server holds the request for a while if there are none.
+    /// Claims up to `most` jobs; the server holds the request for a while if there are none. The request has a key: after a
+    /// lost answer it is sent again, and the server gives the same jobs again.
     async fn claim(&self, most: usize) -> Result<Vec<Claimed>, Failure> {
         let mut pauses = Pauses::new();
+        let key = format!("{:032x}", self.chance.bits());
         loop {
             let id = self.id.borrow().clone();
             let max = most.min(CLAIMS);
-            let body =
-                json!({ "worker_id": id, "agents": self.agents, "max": max, "wait_sec": WAIT_SECONDS });
+            let body = json!({
+                "worker_id": id, "agents": self.agents, "max": max, "wait_sec": WAIT_SECONDS, "idempotency_key": key,
+            });
             let limit = Duration::from_secs(WAIT_SECONDS) + CALL;
             let began = Instant::now();
             match timeout(limit, self.api.ask::<Claims>("/jobs/claim", &body)).await {

@@ -1,14 +1,16 @@
 //! Jobs (ARCP §7): their states, transitions and ends.
 //!
 //! Requests are in `jobs/ask.rs`, workers' reports in `jobs/events.rs`, children that they ask for in
-//! `jobs/delegations.rs`, ends in `jobs/ends.rs`, payloads for clients in `jobs/wire.rs`, permissions and budgets in `capabilities.rs` and `budgets.rs`, streamed results in
+//! `jobs/delegations.rs`, the order of claims in `jobs/order.rs`, members beyond ARCP in `jobs/beyond.rs`, ends in `jobs/ends.rs`, payloads for clients in `jobs/wire.rs`, permissions and budgets in `capabilities.rs` and `budgets.rs`, streamed results in
 //! `chunks.rs`.
 
 pub mod ask;
+pub mod beyond;
 pub mod delegations;
 pub mod ends;
 pub mod events;
 pub mod may;
+pub mod order;
 pub mod wire;
 
 use chrono::TimeDelta;
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::arcp::capabilities::Authority;
 use crate::arcp::chunks::Streamed;
 use crate::arcp::faults::Fault;
+use crate::arcp::jobs::order::Priority;
 use crate::canonical::Digest;
 use crate::clock::Timestamp;
 use crate::ids::{IntentId, JobId, KeyId, SessionId, WorkerId};
@@ -199,6 +202,8 @@ pub struct Job {
     pub on_lost: OnLost,
     /// Maximum number of attempts, that is of workers that may be lost over it.
     pub max_attempts: u32,
+    /// Its place among waiting jobs.
+    pub priority: Priority,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// The key that submitted it, or its eldest ancestor, and that key's principal.

@@ -61,6 +61,7 @@ async fn what_is_not_offered_is_not_made() {
     let real = &world.ctx().arcp;
     let none = entente_arcp::State {
         jobs: real.state.jobs.clone(),
+        turns: entente_arcp::jobs::Turns::new(&real.metrics),
         sessions: real.state.sessions.clone(),
         provisioners: credentials::Provisioners::default(),
     };

@@ -10,6 +10,7 @@ use entente_arcp::credentials;
 use entente_arcp::credentials::Made;
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::capabilities::Authority;
+use entente_domain::arcp::jobs::order::Priority;
 use entente_domain::arcp::jobs::wire::Credential;
 use entente_domain::arcp::jobs::{Job, JobStatus, OnLost};
 use entente_domain::clock::Timestamp;
@@ -97,6 +98,7 @@ pub fn job(world: &World, agent: &str, lease: &Value) -> Job {
         needs_model: false,
         on_lost: OnLost::Requeue,
         max_attempts: 1,
+        priority: Priority::default(),
         created_at: now,
         key_id: None,
         owner: None,

@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Job;
+use super::beyond::Beyond;
+use super::order::Priority;
 use crate::arcp::budgets::{BUDGET, Budget};
 use crate::arcp::capabilities::Authority;
 use crate::arcp::versions::AgentRef;
@@ -25,7 +27,7 @@ pub const RUNTIME_SECONDS: u32 = 30 * 24 * 3600;
 pub const GENERATIONS: usize = 16;
 
 /// The payload of `job.submit`, and the body of its REST resource.
-#[derive(Debug, Clone, Deserialize, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize, utoipa::ToSchema)]
 #[schema(as = JobSubmit, example = json!({ "agent": "echo", "input": { "x": 1 }, "lease_request": { "cost.budget": ["USD:1.00"] } }))]
 pub struct Submit {
     /// The agent: a name, or `name@version`.
@@ -56,6 +58,13 @@ pub struct Submit {
     /// The intent that the job works for; its progress is shown there (beyond ARCP).
     #[serde(default)]
     pub intent_id: Option<String>,
+    /// Jobs with a higher priority start first: -100 to 100 (beyond ARCP). Defaults to that of the delegating job, otherwise
+    /// to 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
+    /// The members beyond ARCP, for clients that send them apart.
+    #[serde(default, rename = "x-entente", skip_serializing_if = "Option::is_none")]
+    pub x_entente: Option<Beyond>,
 }
 
 /// The `lease_constraints` of a job.
@@ -100,6 +109,8 @@ pub struct JobAsk {
     pub delegate_id: Option<String>,
     /// The intent.
     pub intent_id: Option<IntentId>,
+    /// The priority, if one was requested.
+    pub priority: Option<Priority>,
     /// A digest that distinguishes it from another job under the same key.
     pub fingerprint: Digest,
 }
@@ -138,7 +149,8 @@ impl JobAsk {
             said.parent_job_id.as_deref().map(str::parse).transpose().map_err(|_no_id| no_job())?;
         let intent_id = said.intent_id.as_deref().map(str::parse).transpose();
         let intent_id = intent_id.map_err(|_no_id| Refusal::not_found("intent"))?;
-        let fingerprint = fingerprint(&said, &lease, expires_at)?;
+        let priority = said.asked_priority().map(Priority::check).transpose()?;
+        let fingerprint = fingerprint(&said, &lease, expires_at, priority)?;
         Ok(Self {
             agent,
             input: said.input,
@@ -150,6 +162,7 @@ impl JobAsk {
             parent_id,
             delegate_id: said.delegate_id,
             intent_id,
+            priority,
             fingerprint,
         })
     }
@@ -248,7 +261,12 @@ fn utc(said: &str) -> Result<Timestamp, Refusal> {
 }
 
 /// Returns a digest of the request, independent of the order of members; missing and empty members are equal.
-fn fingerprint(said: &Submit, lease: &Authority, expires_at: Option<Timestamp>) -> Result<Digest, Refusal> {
+fn fingerprint(
+    said: &Submit,
+    lease: &Authority,
+    expires_at: Option<Timestamp>,
+    priority: Option<Priority>,
+) -> Result<Digest, Refusal> {
     let wrong = |e: serde_json::Error| {
         Refusal::field(Code::InvalidRequest, "input", "json", format!("`input` cannot be read: {e}."))
     };
@@ -256,10 +274,14 @@ fn fingerprint(said: &Submit, lease: &Authority, expires_at: Option<Timestamp>) 
         Some(raw) => serde_json::from_str(raw.get()).map_err(wrong)?,
         None => Value::Null,
     };
-    let asked = json!({
+    let mut asked = json!({
         "agent": said.agent, "input": input, "lease": lease, "expires_at": expires_at.map(rfc3339),
         "max_runtime_sec": said.max_runtime_sec, "parent_job_id": said.parent_job_id, "delegate_id": said.delegate_id,
         "intent_id": said.intent_id,
     });
+    // Only what is there, so that a repetition of a request from before these members is still the same.
+    if let Some(priority) = priority {
+        asked["priority"] = json!(priority.get());
+    }
     Ok(sha256(canonical::text(&asked).map_err(wrong)?))
 }

@@ -7,6 +7,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::ask::{Constraints, Submit};
+use super::beyond::Beyond;
 use crate::refusal::{Code, Refusal};
 
 #[derive(Deserialize)]
@@ -27,6 +28,10 @@ struct DelegateBody {
     lease_constraints: Option<Constraints>,
     #[serde(default)]
     max_runtime_sec: Option<i64>,
+    #[serde(default)]
+    priority: Option<i64>,
+    #[serde(default, rename = "x-entente")]
+    x_entente: Option<Beyond>,
 }
 
 /// Returns the child that the `index`th event of a request asks for, from the body of a `delegate` event.
@@ -54,10 +59,10 @@ pub fn asked(index: usize, body: &RawValue) -> Result<Option<Submit>, Refusal> {
         input: said.input,
         lease_request: said.lease_request,
         lease_constraints: said.lease_constraints,
-        idempotency_key: None,
         max_runtime_sec: said.max_runtime_sec,
-        parent_job_id: None,
         delegate_id: Some(said.delegate_id),
-        intent_id: None,
+        priority: said.priority,
+        x_entente: said.x_entente,
+        ..Submit::default()
     }))
 }

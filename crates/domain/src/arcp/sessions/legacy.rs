@@ -58,12 +58,8 @@ impl Legacy {
                     agent: tool,
                     input: arguments,
                     lease_request,
-                    lease_constraints: None,
                     idempotency_key,
-                    max_runtime_sec: None,
-                    parent_job_id: None,
-                    delegate_id: None,
-                    intent_id: None,
+                    ..Submit::default()
                 };
                 Self::Invoke(Box::new(submit))
             }

@@ -7,6 +7,7 @@ use entente_domain::arcp::credentials::{
     Bounds, ROTATED, Rule, SCHEDULE, SETTLE_SECONDS, State, Transition, again_after, alias, redact, reveal,
     rotated, rotation_of, scrub, transition, unsettled_until,
 };
+use entente_domain::arcp::jobs::order::Priority;
 use entente_domain::arcp::jobs::{Job, JobStatus, OnLost};
 use entente_domain::globs::Glob;
 use entente_domain::ids::{CredentialId, JobId, SessionId};
@@ -50,6 +51,7 @@ fn with(asked: Value) -> Job {
         needs_model: false,
         on_lost: OnLost::Requeue,
         max_attempts: 1,
+        priority: Priority::default(),
         created_at: at(0),
         key_id: None,
         owner: None,

@@ -6,6 +6,7 @@ use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::{JobAsk, Submit};
 use entente_domain::arcp::jobs::delegations;
 use entente_domain::arcp::jobs::events::{Kind, Meaning, check};
+use entente_domain::arcp::jobs::order::Priority;
 use entente_domain::arcp::jobs::{Cancel, Claim, Due, Ending, Job, JobStatus, OnLost, may};
 use entente_domain::clock::rfc3339;
 use entente_domain::ids::{JobId, WorkerId};
@@ -48,6 +49,7 @@ fn job(ask: &JobAsk) -> Job {
         needs_model: false,
         on_lost: OnLost::Requeue,
         max_attempts: 3,
+        priority: Priority::default(),
         created_at: now,
         key_id: None,
         owner: None,

@@ -6,17 +6,22 @@ use crate::Ctx;
 
 /// Digest of a claim token, which is stored in its place.
 #[must_use]
-pub(super) fn token_digest(token: &str) -> Digest {
+pub(in crate::jobs) fn token_digest(token: &str) -> Digest {
     sha256(token)
 }
 
 /// Tokens of claims about to be made.
 #[derive(Clone)]
-pub(super) struct Tokens(Vec<String>);
+pub(in crate::jobs) struct Tokens(Vec<String>);
 
 impl Tokens {
     pub fn mint(ctx: &Ctx, count: i64) -> Self {
         Self((0..count).map(|_| format!("ct_{:032x}{:032x}", ctx.chance.bits(), ctx.chance.bits())).collect())
+    }
+
+    /// Uses these tokens.
+    pub fn of(tokens: Vec<String>) -> Self {
+        Self(tokens)
     }
 
     /// Token at a position, from 1.

@@ -1,0 +1,45 @@
+//! Whose turn it is in the queues, as this server remembers it. A hint: a server that starts begins with the first
+//! principal.
+
+use entente_domain::canonical::{Digest, sha256};
+use entente_runtime::cache::Cache;
+use entente_runtime::metrics::Metrics;
+
+/// Maximum number of remembered queues: more than a server has sets of workers.
+const QUEUES: usize = 10_000;
+
+/// The turn of a queue.
+#[derive(Debug, Clone, Default)]
+pub(in crate::jobs) struct Turn {
+    /// Principal that was served last.
+    pub after: String,
+    /// Whether jobs of several priorities or principals waited.
+    pub several: bool,
+}
+
+/// The turns of the queues, each of some agents that a worker claims for.
+#[derive(Debug)]
+pub struct Turns(Cache<Digest, Turn>);
+
+impl Turns {
+    /// Creates the memory of a server.
+    #[must_use]
+    pub fn new(metrics: &Metrics) -> Self {
+        Self(Cache::new("turns", QUEUES, metrics))
+    }
+
+    /// Returns the turn of a queue.
+    pub(in crate::jobs) fn of(&self, agents: &[String]) -> Turn {
+        self.0.get(&name(agents)).unwrap_or_default()
+    }
+
+    /// Remembers the turn of a queue.
+    pub(in crate::jobs) fn note(&self, agents: &[String], turn: Turn) {
+        self.0.put(name(agents), turn);
+    }
+}
+
+/// A queue's agents are sorted.
+fn name(agents: &[String]) -> Digest {
+    sha256(agents.join("\n"))
+}

@@ -1,0 +1,24 @@
+//! Members of `job.submit` that ARCP does not have. REST has them beside ARCP's own; a client of a session may send them as
+//! one member `x-entente`, which other servers ignore.
+
+use serde::{Deserialize, Serialize};
+
+use super::ask::Submit;
+
+/// The members of `job.submit` beyond ARCP, for clients that send them apart from ARCP's own.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schema(as = JobSubmitBeyond)]
+pub struct Beyond {
+    /// Same as the member `priority` of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
+}
+
+impl Submit {
+    /// Returns the requested priority; the member of the request goes before the same one of its `x-entente`.
+    #[must_use]
+    pub fn asked_priority(&self) -> Option<i64> {
+        self.priority.or(self.x_entente.as_ref().and_then(|beyond| beyond.priority))
+    }
+}
