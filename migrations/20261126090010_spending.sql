@@ -81,6 +81,8 @@ CREATE TABLE budget_reached (
 
 -- Sweep: thresholds from which more follows.
 CREATE INDEX budget_reached_open ON budget_reached (reached_at) WHERE handled_at IS NULL;
+-- Sweep: thresholds past their retention.
+CREATE INDEX budget_reached_handled ON budget_reached (handled_at) WHERE handled_at IS NOT NULL;
 
 -- Amounts reserved for calls that belong to no job, such as those of a model gateway.
 CREATE TABLE spend_reservations (

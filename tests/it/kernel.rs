@@ -21,7 +21,6 @@ pub(crate) mod rates;
 pub(crate) mod revocations;
 pub(crate) mod seeds;
 pub(crate) mod spans;
-mod spending;
 pub(crate) mod streams;
 pub(crate) mod tampering;
 pub(crate) mod traces;

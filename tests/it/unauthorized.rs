@@ -9,6 +9,7 @@ mod graphs;
 mod ledgers;
 mod memory;
 mod places;
+mod spending;
 mod triggers;
 mod vaults;
 

@@ -14,8 +14,9 @@ use entente_domain::spending::{Asked, Threshold, Usage};
 use entente_domain::subjects::SubjectKind;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::spending::budgets;
-use entente_kernel::spending::reached;
-use entente_kernel::spending::reached::Reached;
+use entente_kernel::charges;
+use entente_kernel::charges::reached;
+use entente_kernel::charges::reached::Reached;
 use entente_kernel::{AppError, IntentTx, Outcome, stops};
 use entente_moments as moments;
 use entente_moments::{LockSet, MomentTx};
@@ -184,7 +185,7 @@ async fn heed(ctx: &Ctx, one: &Reached, usage: &Usage, moment: MomentId) -> Outc
     };
     // The answer concerns the window that was asked about; if that is over, there is nothing to raise.
     if let Some(amount) = raise.filter(|_| usage.starts_at == one.starts_at && usage.budget.closed_at.is_none()) {
-        budgets::raise_in(work.conn(), usage, amount).await?;
+        charges::raise(work.conn(), usage, amount).await?;
         work.record(budgets::raised(&usage.budget, amount, &by));
     }
     let is_stop = chosen(&moment) == Some(STOP);

@@ -68,14 +68,11 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('bridges', EXISTS (SELECT 1 FROM aee_bridges)),
              ('letters', EXISTS (SELECT 1 FROM federation_letters WHERE due_at <= $1)),
              ('stopped_jobs', EXISTS (SELECT 1 FROM stops WHERE lifted_at IS NULL) OR EXISTS (SELECT 1 FROM stopped_jobs)),
-             ('budgets', EXISTS (SELECT 1 FROM budget_reached r
-                                 WHERE r.handled_at IS NULL AND (r.moment_id IS NULL OR NOT EXISTS (
-                                     SELECT 1 FROM moments m
-                                     WHERE m.id = r.moment_id AND m.ended_at IS NULL AND m.resolution_kind IS NULL)))),
+             ('budgets', EXISTS (SELECT 1 FROM budget_reached r WHERE r.handled_at IS NULL AND (r.moment_id IS NULL OR EXISTS (
+                 SELECT 1 FROM moments m WHERE m.id = r.moment_id AND coalesce(m.ended_at::text, m.resolution_kind) IS NOT NULL)))),
              ('reservations', EXISTS (SELECT 1 FROM spend_reservations WHERE expires_at <= $1 AND ended_at IS NULL)),
              ('stops', EXISTS (SELECT 1 FROM stops WHERE changed_seq > $3)
-                 OR EXISTS (SELECT 1 FROM budgets WHERE changed_seq > $3)
-                 OR EXISTS (SELECT 1 FROM teams WHERE changed_seq > $3)),
+                 OR EXISTS (SELECT 1 FROM budgets WHERE changed_seq > $3) OR EXISTS (SELECT 1 FROM teams WHERE changed_seq > $3)),
              ('keys', EXISTS (SELECT 1 FROM keys WHERE changed_seq > $2))
          ) AS w (word, due)"#,
         ctx.now(),

@@ -3,6 +3,7 @@
 
 mod keys;
 mod post;
+pub(super) mod schemas;
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};

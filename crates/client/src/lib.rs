@@ -18,7 +18,6 @@ mod output;
 mod people;
 mod principals;
 pub mod remote;
-mod schemas;
 pub mod tail;
 mod tasks;
 mod traces;
@@ -77,7 +76,7 @@ enum Verb {
     Tail(tail::Tail),
     Trace(traces::Trace),
     #[command(name = "schema")]
-    Schemas(schemas::Schemas),
+    Schemas(envelopes::schemas::Schemas),
     #[command(name = "webhook")]
     Webhooks(webhooks::Webhooks),
     #[command(name = "moment")]

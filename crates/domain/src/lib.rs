@@ -7,7 +7,6 @@
 
 pub mod access;
 pub mod aee;
-pub mod amounts;
 pub mod arcp;
 pub mod bridges;
 pub mod canonical;
@@ -28,7 +27,7 @@ pub mod rate;
 pub mod refusal;
 pub mod slips;
 pub mod spending;
-pub mod stops;
-pub mod subjects;
 pub mod traces;
 pub mod webhooks;
+
+pub use spending::{amounts, stops, subjects};

@@ -4,6 +4,9 @@
 //! A cost is charged to every budget that concerns it. An amount reserved before it is spent is taken from all of them
 //! or from none, so what was reserved before can never exceed a limit.
 
+pub mod amounts;
+pub mod stops;
+pub mod subjects;
 mod thresholds;
 mod usage;
 
@@ -12,14 +15,14 @@ use std::fmt;
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
+use self::amounts::Amount;
+use self::subjects::Subject;
 pub use self::thresholds::{Asked, Degrade, Threshold};
 pub use self::usage::Usage;
-use crate::amounts::Amount;
 use crate::clock::Timestamp;
 use crate::ids::BudgetId;
 use crate::limits::{NAME_BYTES, TITLE_BYTES};
 use crate::refusal::{Code, Refusal};
-use crate::subjects::Subject;
 
 /// The window of a budget: how often it begins anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]

@@ -6,6 +6,7 @@
 //! and `login_throttle` hold the checks that MCP and the pages use. Names no protocol.
 
 mod bodies;
+pub mod amounts;
 pub mod body;
 pub mod caller;
 mod connections;

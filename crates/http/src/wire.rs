@@ -3,18 +3,13 @@
 //! neither.
 
 use actix_web::HttpRequest;
-use entente_domain::amounts::Amount;
 use entente_domain::clock::{Timestamp, naive, offset, parse, rfc3339};
 use entente_domain::identity::keys::Dialect;
-use entente_domain::refusal::{Code, Refusal};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
 use utoipa::openapi::{KnownFormat, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
-
-use crate::error::Problem;
 
 /// Recognises the Python SDK by its fingerprint: a `python-httpx` user agent with an agent header.
 #[must_use]
@@ -109,26 +104,6 @@ impl PartialSchema for NumberOrText {
 }
 
 impl ToSchema for NumberOrText {}
-
-/// Writes an amount as a JSON number with all its digits; it never passes through an `f64`.
-///
-/// # Errors
-/// The amount is no JSON number, which does not happen.
-pub fn amount_number(amount: Amount) -> Result<Box<RawValue>, Problem> {
-    RawValue::from_string(amount.to_string()).map_err(|e| Problem::internal(&e.to_string()))
-}
-
-/// Parses an amount from a member of a request: a number, or a text with its digits.
-///
-/// # Errors
-/// It is neither, is below zero, or has too many digits.
-pub fn given_amount(member: &str, json: &RawValue) -> Result<Amount, Refusal> {
-    let refused = |why: &str| {
-        Refusal::field(Code::InvalidRequest, member, "amount", format!("`{member}` {why}."))
-    };
-    let amount = Amount::written(json.get()).map_err(|fault| refused(&fault.to_string()))?;
-    if amount.is_negative() { Err(refused("is below zero")) } else { Ok(amount) }
-}
 
 /// Returns an event type that the client can parse.
 ///

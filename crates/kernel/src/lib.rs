@@ -9,7 +9,7 @@
 pub mod access;
 pub mod audit;
 pub mod channels;
-pub mod costs;
+pub mod charges;
 pub mod cursors;
 pub mod diagnosis;
 pub mod due;
@@ -29,7 +29,6 @@ pub mod overview;
 pub mod pages;
 pub mod shares;
 pub mod spending;
-pub mod stops;
 pub mod wakeups;
 pub mod webhooks;
 
@@ -63,7 +62,8 @@ pub use identity::grants::{Grant, Grants};
 pub use identity::server_keys::ServerKeys;
 pub use log::intent_tx::IntentTx;
 pub use shares::{LargeAnswer, OpenRequest, StreamPermit};
-pub use stops::Stops;
+pub use spending::stops::Stops;
+pub use spending::{costs, stops};
 pub use webhooks::{WebhookSettings, Webhooks};
 
 /// Configuration used by the operations.

@@ -25,7 +25,7 @@ use crate::idempotency::{self, StoredResponse};
 use crate::log::guarded_write;
 use crate::log::writer::IntentLog;
 use crate::many::{self, Many, Together};
-use crate::{AppError, Caller, Ctx, IntentTx, Outcome, Tx, lock_key, nodes, spending, try_locks};
+use crate::{AppError, Caller, Ctx, IntentTx, Outcome, Tx, charges as shared, lock_key, nodes, try_locks};
 
 /// Writers per writer of messages: an operation waits for the database several times, and meanwhile others go on.
 const WRITERS: usize = 4;
@@ -287,7 +287,7 @@ async fn run(ctx: &Ctx, mut tx: Tx, commands: &[&Command]) -> Outcome<Vec<Answer
     if !logs.is_empty() || !kept.is_empty() {
         guarded_write::save(&mut tx, &logs.iter().collect::<Vec<_>>(), &kept, now).await?;
     }
-    spending::apply(ctx, &mut tx, &charges, &[], now).await?;
+    shared::apply(ctx, &mut tx, &charges, &[], now).await?;
     tx.commit().await?;
     logs.iter().for_each(|log| ctx.feed.publish_log(log));
     Ok(answers)

@@ -9,12 +9,13 @@ use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{CostId, IntentId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::costs::{Cost, CostAsk, Summary, UnitSummary, amount};
+use entente_http::amounts;
 use entente_http::body::{Body, IdempotencyKey, Limit1000, Query, id};
 use entente_http::caller::Asker;
 use entente_http::error::{Problem, Reply};
 use entente_http::ok;
 use entente_http::routes::Routes;
-use entente_http::wire::{NumberOrText, WireTime, amount_number};
+use entente_http::wire::{NumberOrText, WireTime};
 use entente_openintent::costs;
 use entente_openintent::costs::CostPage;
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ pub fn routes(config: &mut Routes<'_>) {
 fn numbers<'a>(
     amounts: impl IntoIterator<Item = (&'a str, Option<Amount>)>,
 ) -> Result<BTreeMap<String, Option<Box<RawValue>>>, Problem> {
-    amounts.into_iter().map(|(key, amount)| Ok((key.to_owned(), amount.map(amount_number).transpose()?))).collect()
+    amounts.into_iter().map(|(key, amount)| Ok((key.to_owned(), amount.map(amounts::number).transpose()?))).collect()
 }
 
 /// A cost of work on an intent.
@@ -79,7 +80,7 @@ impl CostBody {
             intent_id: made.intent_id,
             agent_id: made.agent_id,
             cost_type: made.cost_type,
-            amount: amount_number(made.amount)?,
+            amount: amounts::number(made.amount)?,
             unit: made.unit,
             provider: made.provider,
             model: made.model,
@@ -116,7 +117,7 @@ impl CostUnit {
             numbers(sums.iter().map(|(key, amount)| (key.as_str(), Some(*amount))))
         };
         Ok(Self {
-            total: amount_number(unit.total)?,
+            total: amounts::number(unit.total)?,
             count: unit.count,
             by_type: some(&unit.by_type)?,
             by_agent: some(&unit.by_agent)?,
@@ -159,7 +160,7 @@ impl CostSummary {
         };
         let units = summary.0.iter().map(|(unit, summary)| Ok((unit.clone(), CostUnit::new(summary)?)));
         Ok(Self {
-            total: total.map(amount_number).transpose()?,
+            total: total.map(amounts::number).transpose()?,
             unit: only.map(|(unit, _)| unit.to_owned()),
             count: summary.0.values().map(|unit| unit.count).sum(),
             by_type: numbers(summary.by(|unit| &unit.by_type))?,

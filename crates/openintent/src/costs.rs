@@ -12,7 +12,7 @@ use entente_domain::subjects::Act;
 use entente_kernel::access::membership;
 use entente_kernel::costs::{amount, spent, sums, write};
 use entente_kernel::operations::Operation;
-use entente_kernel::spending::Charge;
+use entente_kernel::charges::Charge;
 use entente_kernel::{AppError, Caller, IntentTx, Outcome};
 use sqlx::PgConnection;
 

@@ -104,10 +104,8 @@ pub(super) async fn accept(
     let mut ask = submission.ask.clone();
     ask.check_time(now)?;
     let (version, terms) = version(&ask, known)?;
-    let parent = match ask.parent_id {
-        None => None,
-        Some(id) => Some(parent(locked, id, &submission.principal)?),
-    };
+    let parent = ask.parent_id.map(|id| parent(locked, id, &submission.principal)).transpose()?;
+    let (key_id, owner) = submission.key.clone().unzip();
     if let Some(parent) = &parent {
         ask.narrow(parent, &locked.available(parent.id))?;
         ask.check_time(now)?;
@@ -118,7 +116,6 @@ pub(super) async fn accept(
         payers.push(id);
     }
     let (session_id, counted) = session(ctx, submission.origin, parent.as_ref(), now);
-    let trace = submission.trace.map(|trace| trace.id());
     let job = Job {
         id,
         agent: format!("{}@{version}", ask.agent.name),
@@ -137,7 +134,7 @@ pub(super) async fn accept(
         trace_id: parent
             .as_ref()
             .map(|parent| parent.trace_id.clone())
-            .or(trace)
+            .or(submission.trace.map(|trace| trace.id()))
             .unwrap_or_else(|| fresh_trace(ctx)),
         // Defaults to the parent's intent, which then bears the job's costs as well.
         intent_id: ask.intent_id.or(parent.as_ref().and_then(|parent| parent.intent_id)),
@@ -148,8 +145,8 @@ pub(super) async fn accept(
         max_attempts: terms.max_attempts,
         priority: Priority::of_new(ask.priority, parent.as_ref()),
         created_at: now,
-        key_id: submission.key.as_ref().map(|(key, _)| *key),
-        owner: submission.key.as_ref().map(|(_, owner)| owner.clone()),
+        key_id,
+        owner,
         reserves: false,
         status: JobStatus::Pending,
         last_seq: 0,

@@ -14,12 +14,15 @@ use entente_kernel::wakeups::WakeKey;
 use sqlx::PgConnection;
 
 use super::locked::LockedJobs;
-use super::rows;
+use super::{rows, writes};
 use crate::Ctx;
 use crate::credentials;
 
 /// Number of jobs changed in one transaction.
 const BATCH: i64 = 100;
+
+/// Number of jobs taken out of the queue at once.
+const LARGE_BATCH: i64 = 5_000;
 
 /// Tells running jobs of stopped subjects to end, takes pending ones out of the queue, and puts those back whose stop was
 /// lifted; returns how many.
@@ -35,7 +38,7 @@ pub async fn apply_stops(ctx: &Ctx) -> Outcome<u64> {
         }
         done += end(ctx, &ids).await?;
     }
-    done += hold_back(&mut *ctx.pool.acquire().await?).await?;
+    done += writes::hold_back_stopped(&mut *ctx.pool.acquire().await?, LARGE_BATCH).await?;
     Ok(done + give_back(ctx).await?)
 }
 
@@ -78,42 +81,10 @@ async fn running(conn: &mut PgConnection) -> Outcome<BTreeMap<JobId, String>> {
     Ok(rows.into_iter().map(|row| (row.job_id.into(), row.reason)).collect())
 }
 
-/// Takes pending jobs of stopped subjects out of the queue; returns how many.
-async fn hold_back(conn: &mut PgConnection) -> Outcome<u64> {
-    let held = sqlx::query!(
-        "-- stopped_jobs::hold_back
-         WITH stopped AS (
-             SELECT c.job_id FROM job_clock c JOIN jobs j ON j.id = c.job_id
-             WHERE c.status = 'pending' AND NOT c.parked AND EXISTS (
-                 SELECT 1 FROM stops s WHERE s.lifted_at IS NULL
-                   AND stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id))
-             ORDER BY c.job_id FOR UPDATE OF c SKIP LOCKED),
-         noted AS (
-             INSERT INTO stopped_jobs (job_id) SELECT job_id FROM stopped ON CONFLICT (job_id) DO NOTHING)
-         UPDATE job_clock c SET parked = true FROM stopped s WHERE s.job_id = c.job_id"
-    )
-    .execute(conn)
-    .await?;
-    Ok(held.rows_affected())
-}
-
 /// Puts jobs whose stop was lifted back into the queue, and wakes workers; returns how many.
 async fn give_back(ctx: &Ctx) -> Outcome<u64> {
-    let back = sqlx::query!(
-        "-- stopped_jobs::give_back
-         WITH free AS (
-             DELETE FROM stopped_jobs h USING jobs j
-             WHERE j.id = h.job_id AND NOT EXISTS (
-                 SELECT 1 FROM stops s WHERE s.lifted_at IS NULL
-                   AND stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id))
-             RETURNING h.job_id)
-         UPDATE job_clock c SET parked = false FROM free f
-         WHERE f.job_id = c.job_id AND c.status = 'pending' RETURNING c.agent"
-    )
-    .fetch_all(&ctx.pool)
-    .await?;
-    for row in &back {
-        ctx.feed.wake(WakeKey::Work(row.agent.clone()));
-    }
-    Ok(u64::try_from(back.len()).unwrap_or(u64::MAX))
+    let agents = writes::give_back_unstopped(&mut *ctx.pool.acquire().await?).await?;
+    let count = u64::try_from(agents.len()).unwrap_or(u64::MAX);
+    agents.into_iter().for_each(|agent| ctx.feed.wake(WakeKey::Work(agent)));
+    Ok(count)
 }

@@ -346,3 +346,41 @@ pub(super) async fn delete(conn: &mut PgConnection, ids: &[Uuid]) -> Outcome<()>
     .await?;
     Ok(())
 }
+
+/// Takes up to `limit` pending jobs of stopped subjects out of the queue; returns how many.
+pub(super) async fn hold_back_stopped(conn: &mut PgConnection, limit: i64) -> Outcome<u64> {
+    let held = sqlx::query!(
+        "-- job_clock::hold_back_stopped
+         WITH stopped AS (
+             SELECT c.job_id FROM job_clock c JOIN jobs j ON j.id = c.job_id
+             WHERE c.status = 'pending' AND NOT c.parked AND EXISTS (
+                 SELECT 1 FROM stops s WHERE s.lifted_at IS NULL
+                   AND stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id))
+             ORDER BY c.job_id LIMIT $1 FOR UPDATE OF c SKIP LOCKED),
+         noted AS (
+             INSERT INTO stopped_jobs (job_id) SELECT job_id FROM stopped ON CONFLICT (job_id) DO NOTHING)
+         UPDATE job_clock c SET parked = true FROM stopped s WHERE s.job_id = c.job_id",
+        limit
+    )
+    .execute(conn)
+    .await?;
+    Ok(held.rows_affected())
+}
+
+/// Puts jobs whose stop was lifted back into the queue; returns the agent of each.
+pub(super) async fn give_back_unstopped(conn: &mut PgConnection) -> Outcome<Vec<String>> {
+    let agents = sqlx::query_scalar!(
+        "-- job_clock::give_back_unstopped
+         WITH free AS (
+             DELETE FROM stopped_jobs h USING jobs j
+             WHERE j.id = h.job_id AND NOT EXISTS (
+                 SELECT 1 FROM stops s WHERE s.lifted_at IS NULL
+                   AND stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id))
+             RETURNING h.job_id)
+         UPDATE job_clock c SET parked = false FROM free f
+         WHERE f.job_id = c.job_id AND c.status = 'pending' RETURNING c.agent"
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(agents)
+}

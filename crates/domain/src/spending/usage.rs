@@ -1,7 +1,7 @@
 //! What is spent of a budget in one of its windows, and what follows from that.
 
+use super::amounts::Amount;
 use super::{Degrade, SpendingBudget, Threshold};
-use crate::amounts::Amount;
 use crate::clock::{Timestamp, rfc3339};
 use crate::refusal::{Code, Refusal};
 

@@ -15,11 +15,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::amounts;
 use crate::body::{Body, IdempotencyKey, Limit1000, Query, id};
 use crate::caller::Asker;
 use crate::error::{Problem, Reply};
 use crate::routes::Routes;
-use crate::wire::{GivenTime, NumberOrText, WireTime, amount_number, given_amount};
+use crate::wire::{GivenTime, NumberOrText, WireTime};
 use crate::{HttpState, created, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
@@ -99,14 +100,14 @@ impl BudgetBody {
         dialect: Dialect,
     ) -> Result<Self, Problem> {
         let time = |at| WireTime::new(at, dialect);
-        let forecast = reports::forecast(&usage, now).map(amount_number).transpose()?;
+        let forecast = reports::forecast(&usage, now).map(amounts::number).transpose()?;
         let body = UsageBody {
             starts_at: time(usage.starts_at),
             ends_at: usage.ends_at.map(time),
-            limit: amount_number(usage.limit())?,
-            spent: amount_number(usage.spent)?,
-            reserved: amount_number(usage.reserved)?,
-            left: amount_number(usage.left())?,
+            limit: amounts::number(usage.limit())?,
+            spent: amounts::number(usage.spent)?,
+            reserved: amounts::number(usage.reserved)?,
+            left: amounts::number(usage.left())?,
             forecast,
         };
         let budget = usage.budget;
@@ -117,7 +118,7 @@ impl BudgetBody {
             unit: budget.unit,
             window: budget.window,
             time_zone: budget.time_zone,
-            limit: amount_number(budget.limit)?,
+            limit: amounts::number(budget.limit)?,
             thresholds: budget.thresholds,
             created_by: budget.created_by,
             created_at: time(budget.created_at),
@@ -204,7 +205,7 @@ async fn create(
         unit: said.unit,
         window: said.window,
         time_zone: said.time_zone,
-        limit: given_amount("limit", &said.limit)?,
+        limit: amounts::given("limit", &said.limit)?,
         thresholds: said.thresholds,
     };
     let made = budgets::create(&api.ctx, &asker.caller, ask, once.as_ref()).await?;
@@ -259,7 +260,7 @@ async fn change(
     let said = body.value;
     let change = BudgetChange {
         name: said.name,
-        limit: said.limit.map(|limit| given_amount("limit", &limit)).transpose()?,
+        limit: said.limit.map(|limit| amounts::given("limit", &limit)).transpose()?,
         thresholds: said.thresholds,
     };
     let usage =
@@ -282,7 +283,7 @@ async fn raise(
     body: Body<RaiseBody>,
 ) -> Reply {
     let once = body.once(&request)?;
-    let by = given_amount("amount", &body.value.amount)?;
+    let by = amounts::given("amount", &body.value.amount)?;
     let usage = budgets::raise(&api.ctx, &asker.caller, id("budget", &path)?, by, once.as_ref()).await?;
     ok(&BudgetBody::new(usage, api.ctx.now(), asker.dialect)?)
 }
@@ -338,7 +339,7 @@ impl LineBody {
             intent_id: line.intent.map(IntentId::from),
             model: line.model,
             unit: line.unit,
-            amount: amount_number(line.amount)?,
+            amount: amounts::number(line.amount)?,
             count: line.count,
         })
     }

@@ -16,12 +16,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::amounts;
 use crate::body::{Body, id, one};
 use crate::caller::Asker;
 use crate::error::{Problem, Reply};
 use crate::kernel::budgets::BudgetBody;
 use crate::routes::Routes;
-use crate::wire::{NumberOrText, WireTime, amount_number, given_amount};
+use crate::wire::{NumberOrText, WireTime};
 use crate::{HttpState, created, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
@@ -74,11 +75,11 @@ struct ReservationBody {
     budgets: Vec<BudgetBody>,
 }
 
-fn amounts(
+fn said_in(
     member: &str,
     said: &BTreeMap<String, Box<RawValue>>,
 ) -> Result<BTreeMap<String, Amount>, Refusal> {
-    said.iter().map(|(unit, amount)| Ok((unit.clone(), given_amount(member, amount)?))).collect()
+    said.iter().map(|(unit, amount)| Ok((unit.clone(), amounts::given(member, amount)?))).collect()
 }
 
 fn body(api: &HttpState, call: AllowedCall, dialect: Dialect) -> Result<ReservationBody, Problem> {
@@ -102,7 +103,7 @@ fn settled(
     budgets: Vec<BudgetBody>,
     dialect: Dialect,
 ) -> Result<ReservationBody, Problem> {
-    let held = made.amounts.into_iter().map(|(unit, amount)| Ok((unit, amount_number(amount)?)));
+    let held = made.amounts.into_iter().map(|(unit, amount)| Ok((unit, amounts::number(amount)?)));
     Ok(ReservationBody {
         reservation_id: Some(made.id),
         reserve: held.collect::<Result<_, Problem>>()?,
@@ -136,7 +137,7 @@ async fn reserve(api: web::Data<HttpState>, asker: Asker, body_: Body<ReserveBod
         provider: said.provider,
         model: said.model,
         tool: said.tool,
-        amounts: amounts("reserve", &said.reserve)?,
+        amounts: said_in("reserve", &said.reserve)?,
         call_id: said.call_id,
         seconds: said.expires_in,
     };
@@ -171,7 +172,7 @@ async fn settle(
 ) -> Reply {
     require_work(&asker.caller)?;
     let SettleBody { cost, model } = body.value;
-    let cost = amounts("cost", &cost)?;
+    let cost = said_in("cost", &cost)?;
     let id = id("reservation", &path)?;
     let made = reservations::settle(&api.ctx, &asker.caller, id, &cost, model).await?;
     ok(&settled(made, Vec::new(), asker.dialect)?)

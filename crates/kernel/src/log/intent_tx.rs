@@ -18,8 +18,8 @@ use crate::facts::{self, Facts, Membership, Question};
 use crate::idempotency::StoredResponse;
 use crate::log::guarded_write;
 use crate::log::writer::IntentLog;
-use crate::spending::Charge;
-use crate::{AppError, Caller, Ctx, Outcome, Tx, not_found, spending};
+use crate::charges::Charge;
+use crate::{AppError, Caller, Ctx, Outcome, Tx, charges, not_found};
 
 /// A transaction that holds the lock of one intent and its open log.
 ///
@@ -270,7 +270,7 @@ impl<'a> IntentTx<'a> {
         if log.has_advanced() || kept.is_some() {
             guarded_write::save(&mut tx, &[&log], kept.as_slice(), log.now()).await?;
         }
-        spending::apply(ctx, &mut tx, &charges, &[], log.now()).await?;
+        charges::apply(ctx, &mut tx, &charges, &[], log.now()).await?;
         tx.commit().await?;
         if log.has_advanced() {
             ctx.feed.publish_log(&log);

@@ -12,7 +12,8 @@ use entente_domain::subjects::{Act, Subject};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::charges::{self, Row};
+use crate::charges;
+use crate::charges::Row;
 use crate::identity::teams;
 use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 
@@ -95,7 +96,7 @@ async fn edit(
     let usage = Usage { budget, ..before };
     let reached: Vec<(&Usage, u32)> = usage.reached(false).map(|one| (&usage, one.percent)).collect();
     if usage.budget.closed_at.is_none() {
-        charges::reach(work.conn(), &reached, ctx.now()).await?;
+        charges::reached::insert(work.conn(), &reached, ctx.now()).await?;
     }
     work.finish(id).await?;
     ctx.stops.refresh(ctx).await?;
@@ -122,7 +123,7 @@ pub async fn raise(
     if work.repeated::<BudgetId>()?.is_none() {
         let usage = find(work.reading(), ctx, id).await?;
         usage.budget.require_open()?;
-        raise_in(work.conn(), &usage, by).await?;
+        charges::raise(work.conn(), &usage, by).await?;
         work.record(raised(&usage.budget, by, caller.principal()));
     }
     work.finish(id).await?;
@@ -137,25 +138,6 @@ pub fn raised(budget: &SpendingBudget, by: Amount, actor: &str) -> Draft {
         payload.insert("raised_by".to_owned(), json!(by));
     }
     Draft::of(Kind::BudgetChanged, actor, payload)
-}
-
-/// Raises the limit of a window.
-///
-/// # Errors
-/// A database error.
-pub async fn raise_in(conn: &mut PgConnection, usage: &Usage, by: Amount) -> Outcome<()> {
-    sqlx::query!(
-        "-- budgets::raise
-         INSERT INTO budget_windows AS w (budget_id, starts_at, raised, spent, reserved)
-         VALUES ($1, $2, $3::text::numeric, 0, 0)
-         ON CONFLICT (budget_id, starts_at) DO UPDATE SET raised = w.raised + excluded.raised",
-        usage.budget.id.uuid(),
-        usage.starts_at,
-        by.to_string()
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
 }
 
 /// Returns a budget with its use in the present window.

@@ -7,7 +7,7 @@ use entente_domain::spending::Usage;
 use entente_domain::subjects::{Subject, SubjectKind};
 use uuid::Uuid;
 
-use crate::costs::amount;
+use crate::charges::amount;
 use crate::{Caller, Ctx, Outcome};
 
 /// Maximum number of lines of a report.

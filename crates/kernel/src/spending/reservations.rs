@@ -17,7 +17,8 @@ use entente_domain::subjects::Act;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::charges::{self, Charge};
+use crate::charges;
+use crate::charges::Charge;
 use crate::access::membership;
 use crate::{Caller, Ctx, Outcome, not_found, unknown};
 
@@ -304,6 +305,23 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     .await?;
     tx.commit().await?;
     Ok(u64::try_from(due.len()).unwrap_or(u64::MAX))
+}
+
+/// Deletes up to `limit` reservations that ended before a time; returns how many.
+///
+/// # Errors
+/// A database error.
+pub(super) async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
+    let gone = sqlx::query!(
+        "-- spend_reservations::forget
+         DELETE FROM spend_reservations WHERE id IN (
+             SELECT id FROM spend_reservations WHERE ended_at < $1 LIMIT $2)",
+        before,
+        limit
+    )
+    .execute(conn)
+    .await?;
+    Ok(gone.rows_affected())
 }
 
 async fn insert(

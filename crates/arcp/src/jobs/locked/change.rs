@@ -11,7 +11,7 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::Outcome;
-use entente_kernel::spending::Charge;
+use entente_kernel::charges::Charge;
 use serde_json::Value;
 
 use super::cost_limits::CostLimit;

@@ -9,7 +9,7 @@ use entente_domain::arcp::jobs::may;
 use entente_domain::arcp::jobs::wire::numbers;
 use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::spending::Charge;
+use entente_kernel::charges::Charge;
 use serde_json::json;
 
 use super::{JobChange, LockedJobs};

@@ -8,16 +8,16 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Done;
-use super::failures::Placed;
-use super::remote::{Api, Remote, segment};
+use crate::Done;
+use crate::failures::Placed;
+use crate::remote::{Api, Remote, segment};
 
 /// Path of the envelope schema, in such a directory and on the server.
 const ENVELOPE: &str = "envelope/aee-v1.schema.json";
 
 /// Schemas of envelopes' payloads: list, export and import them
 #[derive(Debug, Args)]
-pub(super) struct Schemas {
+pub(crate) struct Schemas {
     #[command(flatten)]
     remote: Remote,
     #[command(subcommand)]
@@ -44,7 +44,7 @@ enum Verb {
 }
 
 impl Schemas {
-    pub(super) async fn run(self) -> Done {
+    pub(crate) async fn run(self) -> Done {
         let api = self.remote.api()?;
         match self.verb {
             Verb::List => {

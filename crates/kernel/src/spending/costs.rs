@@ -10,6 +10,7 @@ use entente_domain::openintent::costs::{Axis, Cost, CostAsk, Sum};
 use serde_json::json;
 use sqlx::PgConnection;
 
+pub use crate::charges::amount;
 use crate::log::writer::IntentLog;
 use crate::{AppError, Ctx, Outcome, unknown};
 
@@ -67,14 +68,6 @@ pub async fn spent_on(
     .fetch_all(conn)
     .await?;
     rows.into_iter().map(|row| Ok((row.intent_id.into(), row.unit, amount(&row.amount)?))).collect()
-}
-
-/// Parses a stored amount.
-///
-/// # Errors
-/// The stored value is not a valid amount.
-pub fn amount(stored: &str) -> Outcome<Amount> {
-    Amount::try_from(stored.to_owned()).map_err(|_none| unknown("amount", stored))
 }
 
 /// Loads the sums of an intent's costs; at most [`COST_SUMS`] rows.

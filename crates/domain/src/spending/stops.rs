@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::subjects::{Act, Subject, SubjectKind};
 use crate::clock::Timestamp;
 use crate::ids::{BudgetId, StopId};
 use crate::limits::TEXT_BYTES;
 use crate::refusal::{Code, Refusal};
-use crate::subjects::{Act, Subject, SubjectKind};
 
 /// A stop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,10 +4,11 @@
 use entente_domain::amounts::Amount;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{BudgetId, MomentId};
+use entente_domain::spending::Usage;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::costs::amount;
+use super::amount;
 use crate::{AppError, Outcome, unknown};
 
 /// A threshold that was reached.
@@ -59,6 +60,30 @@ impl TryFrom<Row> for Reached {
     }
 }
 
+/// Records thresholds as reached, each once in a window and for a limit.
+pub(crate) async fn insert(conn: &mut PgConnection, reached: &[(&Usage, u32)], now: Timestamp) -> Outcome<()> {
+    if reached.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "-- budget_reached::insert
+         INSERT INTO budget_reached (budget_id, starts_at, percent, amount, spent, reached_at)
+         SELECT r.budget_id, r.starts_at, r.percent, r.amount::numeric, r.spent::numeric, $6
+         FROM UNNEST($1::uuid[], $2::timestamptz[], $3::integer[], $4::text[], $5::text[])
+              AS r (budget_id, starts_at, percent, amount, spent)
+         ON CONFLICT (budget_id, starts_at, percent, amount) DO NOTHING",
+        &reached.iter().map(|(usage, _)| usage.budget.id.uuid()).collect::<Vec<_>>(),
+        &reached.iter().map(|(usage, _)| usage.starts_at).collect::<Vec<_>>(),
+        &reached.iter().map(|(_, share)| column(*share)).collect::<Vec<_>>(),
+        &reached.iter().map(|(usage, _)| usage.limit().to_string()).collect::<Vec<_>>(),
+        &reached.iter().map(|(usage, _)| usage.spent.to_string()).collect::<Vec<_>>(),
+        now
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Returns up to `limit` thresholds whose consequences are not recorded, oldest first.
 ///
 /// # Errors
@@ -70,8 +95,9 @@ pub async fn open(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<Reached>> 
          SELECT budget_id, starts_at, percent, trim_scale(amount)::text AS "amount!", trim_scale(spent)::text AS "spent!",
                 reached_at, told_at, moment_id
          FROM budget_reached r
-         WHERE handled_at IS NULL AND (moment_id IS NULL OR NOT EXISTS (
-             SELECT 1 FROM moments m WHERE m.id = r.moment_id AND m.ended_at IS NULL AND m.resolution_kind IS NULL))
+         WHERE handled_at IS NULL AND (moment_id IS NULL OR EXISTS (
+             SELECT 1 FROM moments m
+             WHERE m.id = r.moment_id AND coalesce(m.ended_at::text, m.resolution_kind) IS NOT NULL))
          ORDER BY reached_at LIMIT $1"#,
         limit
     )
@@ -164,4 +190,23 @@ pub async fn handle(conn: &mut PgConnection, one: &Reached, now: Timestamp) -> O
 
 fn column(percent: u32) -> i32 {
     i32::try_from(percent).unwrap_or(i32::MAX)
+}
+
+/// Deletes up to `limit` thresholds that were reached before a time and have no more consequences; returns how many.
+///
+/// # Errors
+/// A database error.
+pub async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
+    let gone = sqlx::query!(
+        "-- budget_reached::forget
+         WITH old AS (
+             SELECT budget_id, starts_at, percent, amount FROM budget_reached WHERE handled_at < $1 LIMIT $2)
+         DELETE FROM budget_reached r USING old o
+         WHERE r.budget_id = o.budget_id AND r.starts_at = o.starts_at AND r.percent = o.percent AND r.amount = o.amount",
+        before,
+        limit
+    )
+    .execute(conn)
+    .await?;
+    Ok(gone.rows_affected())
 }

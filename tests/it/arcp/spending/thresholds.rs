@@ -108,7 +108,7 @@ async fn answer(person: &Client, option: usize) {
     let body = json!({
         "resolution": { "kind": "option", "option_idx": option }, "digest": moment["digest"],
     });
-    person.post(&format!("/moments/{}/resolve", moment["id"].as_str().unwrap()), body).await.is(200);
+    person.post(&format!("/moments/{}/resolution", moment["id"].as_str().unwrap()), body).await.is(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

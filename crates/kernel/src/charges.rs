@@ -1,22 +1,22 @@
 //! Charges: costs and reserved amounts, taken from every budget that concerns them. Tables `budget_windows`,
-//! `budget_holds` and `spend`.
+//! `budget_holds` and `spend`; `charges/reached.rs` has the thresholds that they reach.
 //!
 //! One statement does it all, and locks the windows of all budgets in one order, so that transactions that share some of
 //! them never wait for each other in a circle. It is the last that a transaction locks.
 
-use std::collections::BTreeMap;
+pub mod reached;
 
 use entente_domain::amounts::Amount;
 use entente_domain::clock::Timestamp;
-use entente_domain::ids::{CostId, IntentId, JobId, KeyId, ReservationId};
+use entente_domain::ids::{CostId, JobId, ReservationId};
 use entente_domain::refusal::Refusal;
 use entente_domain::spending::{SpendingBudget, Threshold, Usage, Window};
 use entente_domain::subjects::{Act, Subject, SubjectKind};
+use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::costs::amount;
-use crate::{AppError, Ctx, Outcome, unknown};
+use crate::{Ctx, Outcome, unknown};
 
 /// An amount to charge or to reserve.
 #[derive(Debug, Clone, Default)]
@@ -78,7 +78,7 @@ pub async fn apply(
     let paid = write(ctx, conn, charges, freed, now).await?;
     let crossed: Vec<(&Usage, u32)> =
         paid.iter().flat_map(|one| one.crossed(false).map(|threshold| (&one.usage, threshold.percent))).collect();
-    reach(conn, &crossed, now).await?;
+    reached::insert(conn, &crossed, now).await?;
     Ok(paid)
 }
 
@@ -95,40 +95,66 @@ pub async fn require_room(
 ) -> Outcome<Result<(), Refusal>> {
     for one in paid.iter().filter(|one| one.held != Amount::ZERO) {
         if let Err(refusal) = one.usage.require_room(one.held) {
-            let reached: Vec<(&Usage, u32)> =
+            let crossed: Vec<(&Usage, u32)> =
                 one.crossed(true).map(|threshold| (&one.usage, threshold.percent)).collect();
-            reach(conn, &reached, now).await?;
+            reached::insert(conn, &crossed, now).await?;
             return Ok(Err(refusal));
         }
     }
     Ok(Ok(()))
 }
 
-/// Arrays of the statement, one element for each charge.
-#[derive(Default)]
-struct Columns {
-    n: Vec<i32>,
-    kinds: Vec<&'static str>,
-    names: Vec<String>,
-    acts: Vec<i32>,
-    ids: Vec<Uuid>,
+/// A charge as the statement reads it.
+#[derive(Serialize)]
+struct ChargeRow<'a> {
+    n: usize,
+    id: String,
+    unit: &'a str,
+    spent: String,
+    held: String,
+    reservation_id: Option<String>,
+    principal_id: &'a str,
+    agent: &'a str,
+    intent_id: Option<String>,
+    key_id: Option<String>,
+    job_id: Option<String>,
+    provider: Option<&'a str>,
+    model: Option<&'a str>,
 }
 
-impl Columns {
-    fn of(ctx: &Ctx, charges: &[Charge], now: Timestamp) -> Outcome<Self> {
-        let mut columns = Self::default();
-        for (index, charge) in charges.iter().enumerate() {
-            let n = i32::try_from(index).map_err(|_many| AppError::Inconsistent("too many charges".to_owned()))?;
-            columns.n.push(n);
-            columns.ids.push(CostId::mint(now, &*ctx.chance).uuid());
-            for subject in charge.act.subjects() {
-                columns.acts.push(n);
-                columns.kinds.push(subject.kind.as_str());
-                columns.names.push(subject.name);
-            }
-        }
-        Ok(columns)
-    }
+/// A subject of a charge.
+#[derive(Serialize)]
+struct SubjectRow {
+    n: usize,
+    kind: &'static str,
+    name: String,
+}
+
+fn charge_rows<'a>(ctx: &Ctx, charges: &'a [Charge], now: Timestamp) -> Vec<ChargeRow<'a>> {
+    let row = |(n, one): (usize, &'a Charge)| ChargeRow {
+        n,
+        id: CostId::mint(now, &*ctx.chance).uuid().to_string(),
+        unit: &one.unit,
+        spent: one.spent.to_string(),
+        held: one.held.to_string(),
+        reservation_id: one.reservation.map(|id| id.uuid().to_string()),
+        principal_id: &one.act.principal,
+        agent: one.act.agent(),
+        intent_id: one.act.intent.map(|id| id.uuid().to_string()),
+        key_id: one.act.key.map(|id| id.uuid().to_string()),
+        job_id: one.job.map(|id| id.uuid().to_string()),
+        provider: one.provider.as_deref(),
+        model: one.model.as_deref(),
+    };
+    charges.iter().enumerate().map(row).collect()
+}
+
+fn subject_rows(charges: &[Charge]) -> Vec<SubjectRow> {
+    let rows = |(n, one): (usize, &Charge)| {
+        let row = move |subject: Subject| SubjectRow { n, kind: subject.kind.as_str(), name: subject.name };
+        one.act.subjects().into_iter().map(row).collect::<Vec<_>>()
+    };
+    charges.iter().enumerate().flat_map(rows).collect()
 }
 
 async fn write(
@@ -138,33 +164,27 @@ async fn write(
     freed: &[ReservationId],
     now: Timestamp,
 ) -> Outcome<Vec<Paid>> {
-    let Columns { n, kinds, names, acts, ids } = Columns::of(ctx, charges, now)?;
     let rows = sqlx::query_as!(
         Row,
-        r#"-- spending::apply
+        r#"-- charges::apply
          WITH freed AS (
              DELETE FROM budget_holds WHERE reservation_id = ANY($1) RETURNING budget_id, starts_at, amount),
          asked AS (
-             SELECT n, unit, spent::numeric AS spent, held::numeric AS held, reservation_id
-             FROM UNNEST($2::integer[], $3::text[], $4::text[], $5::text[], $6::uuid[])
-                  AS a (n, unit, spent, held, reservation_id)),
+             SELECT * FROM jsonb_to_recordset($2::text::jsonb)
+                 AS a (n integer, id uuid, unit text, spent numeric, held numeric, reservation_id uuid, principal_id text,
+                       agent text, intent_id uuid, key_id uuid, job_id uuid, provider text, model text)),
+         named AS (SELECT * FROM jsonb_to_recordset($3::text::jsonb) AS s (n integer, kind text, name text)),
          logged AS (
              INSERT INTO spend (id, at, principal_id, agent, intent_id, key_id, job_id, provider, model, unit, amount)
-             SELECT l.id, $10, l.principal_id, l.agent, l.intent_id, l.key_id, l.job_id, l.provider, l.model, a.unit,
-                    a.spent
-             FROM UNNEST($2::integer[], $11::uuid[], $12::text[], $13::text[], $14::uuid[], $15::uuid[], $16::uuid[],
-                         $17::text[], $18::text[])
-                  AS l (n, id, principal_id, agent, intent_id, key_id, job_id, provider, model)
-             JOIN asked a ON a.n = l.n AND a.spent > 0),
-         subjects AS (
-             SELECT s.n, s.kind, s.name FROM UNNEST($7::integer[], $8::text[], $9::text[]) AS s (n, kind, name)
-             UNION ALL
-             SELECT s.n, 'team', m.team FROM UNNEST($7::integer[], $8::text[], $9::text[]) AS s (n, kind, name)
-             JOIN team_members m ON m.principal_id = s.name WHERE s.kind = 'principal'),
+             SELECT id, $4, principal_id, agent, intent_id, key_id, job_id, provider, model, unit, spent
+             FROM asked WHERE spent > 0),
          payers AS (
-             SELECT a.n, a.reservation_id, a.spent, a.held, b.id AS budget_id,
-                    budget_window_start(b.period, b.time_zone, $10) AS starts_at
-             FROM subjects s
+             SELECT a.reservation_id, a.spent, a.held, b.id AS budget_id,
+                    budget_window_start(b.period, b.time_zone, $4) AS starts_at
+             FROM (SELECT n, kind, name FROM named
+                   UNION ALL
+                   SELECT s.n, 'team', m.team FROM named s JOIN team_members m ON m.principal_id = s.name
+                   WHERE s.kind = 'principal') s
              JOIN budgets b ON b.scope = s.kind AND b.subject = s.name AND b.closed_at IS NULL
              JOIN asked a ON a.n = s.n AND a.unit = b.unit),
          kept AS (
@@ -188,62 +208,65 @@ async fn write(
                 trim_scale(w.raised)::text AS "raised!", trim_scale(w.spent)::text AS "spent!",
                 trim_scale(w.reserved)::text AS "reserved!", trim_scale(m.spent)::text AS "charged!",
                 trim_scale(m.held)::text AS "held!"
-         FROM moved w
-         JOIN moves m ON m.budget_id = w.budget_id AND m.starts_at = w.starts_at
-         JOIN budgets b ON b.id = w.budget_id
+         FROM moved w JOIN moves m USING (budget_id, starts_at) JOIN budgets b ON b.id = w.budget_id
          ORDER BY b.id, w.starts_at"#,
         &freed.iter().map(|id| id.uuid()).collect::<Vec<_>>(),
-        &n,
-        &charges.iter().map(|one| one.unit.clone()).collect::<Vec<_>>(),
-        &charges.iter().map(|one| one.spent.to_string()).collect::<Vec<_>>(),
-        &charges.iter().map(|one| one.held.to_string()).collect::<Vec<_>>(),
-        &charges.iter().map(|one| one.reservation.map(ReservationId::uuid)).collect::<Vec<_>>() as &[Option<Uuid>],
-        &acts,
-        &kinds as &[&str],
-        &names,
-        now,
-        &ids,
-        &charges.iter().map(|one| one.act.principal.clone()).collect::<Vec<_>>(),
-        &charges.iter().map(|one| one.act.agent().to_owned()).collect::<Vec<_>>(),
-        &charges.iter().map(|one| one.act.intent.map(IntentId::uuid)).collect::<Vec<_>>() as &[Option<Uuid>],
-        &charges.iter().map(|one| one.act.key.map(KeyId::uuid)).collect::<Vec<_>>() as &[Option<Uuid>],
-        &charges.iter().map(|one| one.job.map(JobId::uuid)).collect::<Vec<_>>() as &[Option<Uuid>],
-        &charges.iter().map(|one| one.provider.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
-        &charges.iter().map(|one| one.model.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        serde_json::to_string(&charge_rows(ctx, charges, now))?,
+        serde_json::to_string(&subject_rows(charges))?,
+        now
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter()
-        .map(|row| {
-            let (spent, held) = (amount(&row.charged)?, amount(&row.held)?);
-            Ok(Paid { usage: row.usage()?, spent, held })
-        })
-        .collect()
+    rows.into_iter().map(Row::paid).collect()
 }
 
-/// Records thresholds as reached, each once in a window and for a limit.
-pub(super) async fn reach(conn: &mut PgConnection, reached: &[(&Usage, u32)], now: Timestamp) -> Outcome<()> {
-    if reached.is_empty() {
-        return Ok(());
-    }
-    let percent = |percent: u32| i32::try_from(percent).unwrap_or(i32::MAX);
+/// Raises the limit of a window.
+///
+/// # Errors
+/// A database error.
+pub async fn raise(conn: &mut PgConnection, usage: &Usage, by: Amount) -> Outcome<()> {
     sqlx::query!(
-        "-- budget_reached::insert
-         INSERT INTO budget_reached (budget_id, starts_at, percent, amount, spent, reached_at)
-         SELECT r.budget_id, r.starts_at, r.percent, r.amount::numeric, r.spent::numeric, $6
-         FROM UNNEST($1::uuid[], $2::timestamptz[], $3::integer[], $4::text[], $5::text[])
-              AS r (budget_id, starts_at, percent, amount, spent)
-         ON CONFLICT (budget_id, starts_at, percent, amount) DO NOTHING",
-        &reached.iter().map(|(usage, _)| usage.budget.id.uuid()).collect::<Vec<_>>(),
-        &reached.iter().map(|(usage, _)| usage.starts_at).collect::<Vec<_>>(),
-        &reached.iter().map(|(_, share)| percent(*share)).collect::<Vec<_>>(),
-        &reached.iter().map(|(usage, _)| usage.limit().to_string()).collect::<Vec<_>>(),
-        &reached.iter().map(|(usage, _)| usage.spent.to_string()).collect::<Vec<_>>(),
-        now
+        "-- budget_windows::raise
+         INSERT INTO budget_windows AS w (budget_id, starts_at, raised, spent, reserved)
+         VALUES ($1, $2, $3::text::numeric, 0, 0)
+         ON CONFLICT (budget_id, starts_at) DO UPDATE SET raised = w.raised + excluded.raised",
+        usage.budget.id.uuid(),
+        usage.starts_at,
+        by.to_string()
     )
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Deletes up to `limit` costs from before a time, and windows that ended before it; returns how many. A window that
+/// still holds something, or never ends, stays.
+///
+/// # Errors
+/// A database error.
+pub async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
+    let costs = sqlx::query!(
+        "-- spend::forget
+         DELETE FROM spend WHERE id IN (SELECT id FROM spend WHERE at < $1 ORDER BY at LIMIT $2)",
+        before,
+        limit
+    )
+    .execute(&mut *conn)
+    .await?;
+    let windows = sqlx::query!(
+        "-- budget_windows::forget
+         WITH old AS (
+             SELECT w.budget_id, w.starts_at FROM budget_windows w JOIN budgets b ON b.id = w.budget_id
+             WHERE w.starts_at < $1 AND w.reserved = 0
+               AND budget_window_end(b.period, b.time_zone, w.starts_at) < $1
+             ORDER BY w.starts_at LIMIT $2)
+         DELETE FROM budget_windows w USING old o WHERE w.budget_id = o.budget_id AND w.starts_at = o.starts_at",
+        before,
+        limit
+    )
+    .execute(conn)
+    .await?;
+    Ok(costs.rows_affected() + windows.rows_affected())
 }
 
 /// Returns the present use of all budgets that would pay for an act, without locking them.
@@ -288,19 +311,16 @@ pub fn require_allowed(usages: &[Usage], capability: &str, target: &str) -> Resu
     Ok(())
 }
 
-/// Sums amounts by unit.
-#[must_use]
-pub fn by_unit(amounts: impl IntoIterator<Item = (String, Amount)>) -> BTreeMap<String, Amount> {
-    let mut sums: BTreeMap<String, Amount> = BTreeMap::new();
-    for (unit, amount) in amounts {
-        let sum = sums.entry(unit).or_insert(Amount::ZERO);
-        *sum = *sum + amount;
-    }
-    sums
+/// Parses a stored amount.
+///
+/// # Errors
+/// The stored value is not a valid amount.
+pub fn amount(stored: &str) -> Outcome<Amount> {
+    Amount::try_from(stored.to_owned()).map_err(|_none| unknown("amount", stored))
 }
 
 /// A budget with the use of one window.
-pub(super) struct Row {
+pub(crate) struct Row {
     pub id: Uuid,
     pub name: String,
     pub scope: String,
@@ -323,7 +343,12 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn usage(self) -> Outcome<Usage> {
+    fn paid(self) -> Outcome<Paid> {
+        let (spent, held) = (amount(&self.charged)?, amount(&self.held)?);
+        Ok(Paid { usage: self.usage()?, spent, held })
+    }
+
+    pub(crate) fn usage(self) -> Outcome<Usage> {
         let kind = SubjectKind::parse(&self.scope).ok_or_else(|| unknown("scope of a budget", &self.scope))?;
         let window = Window::parse(&self.period).ok_or_else(|| unknown("window", &self.period))?;
         Ok(Usage {
