@@ -105,6 +105,12 @@ const NOBODYS: &[&str] = &[
     "GET /api/v1/aee/logs",
     "POST /api/v1/aee/logs",
     // The caller's own; those of others are not listed.
+    "GET /api/v1/budgets",
+    "GET /api/v1/spend",
+    "GET /api/v1/stops",
+    "POST /api/v1/spend/reservations",
+    "GET /api/v1/ext-authz",
+    "GET /api/v1/ext-authz/{path}",
     "GET /api/v1/moments",
     "GET /api/v1/moments/inbox",
     "GET /api/v1/moments/rates",

@@ -33,6 +33,7 @@ impl Places {
         places.extend(super::memory::make(world, &owner, &intent).await);
         places.extend(super::governance::make(world, &owner, &intent).await);
         places.extend(super::coord::make(world, &owner, &intent).await);
+        places.extend(super::spending::make(world).await);
         Self(places)
     }
 

@@ -145,6 +145,7 @@ pub fn raised(budget: &SpendingBudget, by: Amount, actor: &str) -> Draft {
 /// # Errors
 /// It does not exist, or the caller may not see it: only admins see budgets that do not concern themselves.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: BudgetId) -> Outcome<Usage> {
+    require_reading(caller)?;
     let mut conn = ctx.pool.acquire().await?;
     if caller.has(Scope::Admin) {
         return find(&mut conn, ctx, id).await;
@@ -165,6 +166,7 @@ pub async fn list(
     after: Option<BudgetId>,
     limit: u32,
 ) -> Outcome<Vec<Usage>> {
+    require_reading(caller)?;
     let mut conn = ctx.pool.acquire().await?;
     if caller.has(Scope::Admin) {
         return page(&mut conn, ctx, scope, after, limit).await;
@@ -272,6 +274,15 @@ async fn update(conn: &mut PgConnection, budget: &SpendingBudget, seq: i64) -> O
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Requires a scope under which work is read.
+///
+/// # Errors
+/// [`ScopeMissing`](entente_domain::refusal::Code::ScopeMissing).
+pub(super) fn require_reading(caller: &Caller) -> Result<(), Refusal> {
+    let may = [Scope::Admin, Scope::IntentsRead, Scope::JobsRead].into_iter().any(|scope| caller.has(scope));
+    if may { Ok(()) } else { caller.require(Scope::JobsRead) }
 }
 
 impl Caller {

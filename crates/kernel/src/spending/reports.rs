@@ -7,6 +7,7 @@ use entente_domain::spending::Usage;
 use entente_domain::subjects::{Subject, SubjectKind};
 use uuid::Uuid;
 
+use super::budgets::require_reading;
 use crate::charges::amount;
 use crate::{Caller, Ctx, Outcome};
 
@@ -70,6 +71,7 @@ pub struct Line {
 /// # Errors
 /// A database error; a stored value is invalid.
 pub async fn report(ctx: &Ctx, caller: &Caller, ask: &ReportAsk) -> Outcome<Vec<Line>> {
+    require_reading(caller)?;
     let own = (!caller.has(Scope::Admin)).then(|| caller.principal().to_owned());
     let scope = ask.scope.clone().unwrap_or_else(Subject::system);
     let id = |kind: SubjectKind| {

@@ -18,6 +18,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::budgets::require_reading;
 use crate::identity::teams;
 use crate::{Caller, Ctx, IntentTx, Outcome, not_found, unknown};
 
@@ -224,6 +225,7 @@ pub async fn list(
     before: Option<StopId>,
     limit: u32,
 ) -> Outcome<Vec<Stop>> {
+    require_reading(caller)?;
     if !caller.has(Scope::Admin) {
         return Ok(ctx.stops.current().find(&caller.act(None)).cloned().into_iter().collect());
     }

@@ -106,7 +106,7 @@ async fn answer(person: &Client, option: usize) {
     let inbox = person.get("/moments/inbox").await.ok();
     let moment = &inbox["moments"][0];
     let body = json!({
-        "resolution": { "kind": "option", "option_idx": option }, "digest": moment["digest"],
+        "resolution": { "kind": "option", "option_idx": option }, "envelope_digest": moment["envelope_digest"],
     });
     person.post(&format!("/moments/{}/resolution", moment["id"].as_str().unwrap()), body).await.is(200);
 }
