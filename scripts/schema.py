@@ -41,7 +41,7 @@ AREAS = [
     ("OpenIntent: channels, agents and work", "channels messages agents plans tasks leases arbitration graphs"),
     ("OpenIntent: costs, failures and governance", "portfolios attachments costs retry_policies failures permits escalations violations coordinators suspensions"),
     ("OpenIntent: memory, triggers, tools and federation", "memory triggers vaults tool_grants tool_invocations federation"),
-    ("ARCP", "agent_versions workers jobs job_claims job_limits budgets sessions credentials"),
+    ("ARCP", "agent_versions workers jobs job_claims job_limits job_retries budgets sessions credentials"),
     ("AEE", "envelopes mailboxes buses exchanges envelope_keys policy envelope_logs"),
     ("Binding moments", "moments"),
     ("Bridges", "bridges"),

@@ -83,6 +83,10 @@ struct ClaimedBody {
     intent_id: Option<IntentId>,
     /// Attempt number, starting at 1.
     attempt: u32,
+    /// The progress that an earlier attempt stored last; continue from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    checkpoint: Option<Box<RawValue>>,
     /// When the job times out.
     deadline: Option<String>,
     /// The token that every report must carry.
@@ -114,6 +118,7 @@ impl TryFrom<Claimed> for ClaimedBody {
             delegate_id: job.delegate_id,
             intent_id: job.intent_id,
             attempt: job.attempt,
+            checkpoint: job.checkpoint.map(raw).transpose()?,
             deadline: job.deadline.map(rfc3339),
             claim_token: job.claim_token,
             claim_expires_at: rfc3339(job.claim_expires_at),

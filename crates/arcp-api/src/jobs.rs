@@ -7,6 +7,7 @@ use bytes::Bytes;
 use entente_arcp::jobs::{Canceller, Description, Holding, JobFilter, Origin, Stored};
 use entente_arcp::{Ctx, jobs};
 use entente_domain::arcp::jobs::ask::{Submit, no_job};
+use entente_domain::arcp::jobs::retries::RetryPolicy;
 use entente_domain::arcp::jobs::wire::{Accepted, Described, Listed};
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::arcp::versions::AgentRef;
@@ -180,6 +181,15 @@ pub struct JobBody {
     attempt: u32,
     /// Jobs with a higher priority start first; 0 is normal.
     priority: i16,
+    /// When the job may be claimed; absent if it may be at once. `GET /jobs/{job_id}/attempts` has its attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_before: Option<String>,
+    /// When the job times out unless a worker claims it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_deadline: Option<String>,
+    /// Retries after failures; absent if a failure ends the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<RetryPolicy>,
     /// The worker that runs the job; absent unless the job is running.
     #[serde(skip_serializing_if = "Option::is_none")]
     claim: Option<HolderBody>,
@@ -217,6 +227,9 @@ impl JobBody {
             last_event_seq: job.last_seq,
             attempt: job.attempt,
             priority: job.priority.get(),
+            not_before: job.not_before.map(clock::rfc3339),
+            queue_deadline: job.queue_end().map(clock::rfc3339),
+            retry: job.retry.clone(),
             claim: found.holding.clone().map(HolderBody::from),
             cancel_requested: job.cancel.is_some(),
             deadline: job.deadline.map(clock::rfc3339),

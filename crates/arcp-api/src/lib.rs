@@ -1,6 +1,7 @@
 //! ARCP 1.1 for its clients: REST resources of jobs, workers, credentials and the inventory, and sessions over WebSocket and
 //! stdio (`transport`).
 
+mod attempts;
 mod authority;
 mod claims;
 mod credentials;
@@ -42,6 +43,7 @@ impl Deref for ApiState {
 pub fn frequent_routes(config: &mut Routes<'_>) {
     // A fixed path comes before the one with a parameter.
     job_events::routes(config);
+    attempts::routes(config);
     jobs::routes(config);
     claims::routes(config);
     reports::routes(config);

@@ -2,14 +2,16 @@
 //! transitions; this module checks callers and records the results.
 //!
 //! `writer.rs` commits submissions and reports in groups. `submit.rs` takes submissions, `acceptance.rs` creates jobs,
-//! `preparing.rs` provides their credentials, `claims.rs` gives them to workers in the order of `claims/queue.rs`, `beats.rs` extends claims, `reports.rs`
-//! judges reports, `authority.rs` authorises operations, `delegation.rs` creates children, `cancel.rs` and `time.rs`
+//! `preparing.rs` provides their credentials, `claims.rs` gives them to workers in the order of `claims/queue.rs`,
+//! `beats.rs` extends claims, `reports.rs` judges reports, `attempts/` has attempts, checkpoints and starts at a time,
+//! `authority.rs` authorises operations, `delegation.rs` creates children, `cancel.rs` and `time.rs`
 //! end jobs, `retention.rs` deletes them, `reading.rs` reads them, `holding.rs` their claims, `results.rs` reassembles
 //! streamed results. Changes of single jobs go through `locked.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and
 //! written in `writes.rs`; `job_events` in `log.rs`;
 //! `job_budgets` and `job_reservations` in `budgets.rs`; `job_claims` in `claims/keys.rs`.
 
 mod acceptance;
+mod attempts;
 mod authority;
 mod awaiting;
 mod beats;
@@ -36,6 +38,8 @@ mod writes;
 use std::time::Duration;
 
 pub use acceptance::{Origin, Submitted};
+pub use attempts::checkpoints::Checkpoint;
+pub use attempts::{AttemptOutcome, History, Tried, history};
 pub use authority::{Allowed, OperationAsk, authorize, settle};
 pub use awaiting::Waiting;
 pub use awaiting::worked_on;

@@ -21,7 +21,7 @@ use super::{Done, Failure};
 /// the excess.
 const MOST: u64 = 8 * 1024 * 1024;
 
-/// Jobs: submit, list, show, events, cancel, result
+/// Jobs: submit, list, show, attempts, events, cancel, result
 #[derive(Debug, Args)]
 pub(super) struct Jobs {
     #[command(flatten)]
@@ -54,6 +54,11 @@ enum Verb {
     /// Show a job: its state, the worker that runs it, and until when
     #[command(alias = "get")]
     Show {
+        /// The job's id
+        id: String,
+    },
+    /// Show the attempts at a job: their workers, and what came of them
+    Attempts {
         /// The job's id
         id: String,
     },
@@ -114,6 +119,15 @@ struct Asked {
     /// Seconds after which the job times out
     #[arg(long, value_name = "SECONDS")]
     max_runtime: Option<i64>,
+    /// When the job may start, RFC 3339
+    #[arg(long, value_name = "TIME")]
+    start_at: Option<String>,
+    /// Seconds that the job may wait for a worker before it times out
+    #[arg(long, value_name = "SECONDS")]
+    queue_timeout: Option<i64>,
+    /// Retries after failures: JSON such as `{"max_attempts":5}`, @FILE, or `-`
+    #[arg(long, value_name = "JSON")]
+    retry: Option<String>,
     /// The idempotency key: the same key with the same parameters yields the same job
     #[arg(long)]
     key: Option<String>,
@@ -156,6 +170,8 @@ impl Asked {
                 lease_request.get_or_insert_default();
             lease.entry("cost.budget".to_owned()).or_default().extend(self.budget);
         }
+        let retry = self.retry.as_deref().map(given).transpose()?;
+        let retry = retry.as_deref().map(serde_json::from_str).transpose();
         Ok(Submit {
             agent: self.agent,
             input,
@@ -165,6 +181,9 @@ impl Asked {
             max_runtime_sec: self.max_runtime,
             intent_id: self.intent,
             priority: self.priority,
+            retry: retry.map_err(|e| format!("--retry is no retry policy: {e}"))?,
+            start_at: self.start_at,
+            queue_timeout_sec: self.queue_timeout,
             ..Submit::default()
         })
     }
@@ -202,30 +221,13 @@ impl Jobs {
                 let others = others.into_iter().filter_map(|(name, value)| Some((name, value?)));
                 let query: Vec<_> =
                     status.into_iter().chain(others).chain([("limit", limit.to_string())]).collect();
-                let mut answer = api.get("/jobs", &query).await?;
-                if self.remote.json {
-                    return print_json(&answer);
-                }
-                for job in answer["jobs"].as_array_mut().into_iter().flatten() {
-                    // Names are for people; a worker that has left has only its id.
-                    let claim = job["claim"].clone();
-                    job["worker"] =
-                        claim.get("worker").or(claim.get("worker_id")).cloned().unwrap_or_default();
-                    job["since"] = claim["since"].clone();
-                    job["until"] = claim["expires_at"].clone();
-                }
-                let columns =
-                    ["job_id", "status", "agent", "created_at", "last_event_seq", "worker", "since", "until"];
-                self.remote.show(&answer["jobs"], &columns)?;
-                if let Some(cursor) = answer["next_cursor"].as_str() {
-                    writeln!(io::stderr(), "there are more: --cursor {cursor}")?;
-                }
-                Ok(())
+                list(&self.remote, &api, &query).await
             }
             Verb::Show { id } => {
                 let job = api.get(&path(&id, ""), &[]).await?;
                 if self.remote.json { print_json(&job) } else { print_live_record(&job) }
             }
+            Verb::Attempts { id } => attempts(&self.remote, &api, &id).await,
             Verb::Events { id, after, follow: true } => {
                 let job = api.get(&path(&id, ""), &[]).await?;
                 follow::follow(&api, &id, after, self.remote.json, &job["budget"]).await
@@ -245,6 +247,38 @@ impl Jobs {
             Verb::Result { id, output } => save(&api, &id, output).await,
         }
     }
+}
+
+/// Prints a page of jobs.
+async fn list(remote: &Remote, api: &Api, query: &[(&str, String)]) -> Done {
+    let mut answer = api.get("/jobs", query).await?;
+    if remote.json {
+        return print_json(&answer);
+    }
+    for job in answer["jobs"].as_array_mut().into_iter().flatten() {
+        // Names are for people; a worker that has left has only its id.
+        let claim = job["claim"].clone();
+        job["worker"] = claim.get("worker").or(claim.get("worker_id")).cloned().unwrap_or_default();
+        job["since"] = claim["since"].clone();
+        job["until"] = claim["expires_at"].clone();
+    }
+    let columns = ["job_id", "status", "agent", "created_at", "last_event_seq", "worker", "since", "until"];
+    remote.show(&answer["jobs"], &columns)?;
+    if let Some(cursor) = answer["next_cursor"].as_str() {
+        writeln!(io::stderr(), "there are more: --cursor {cursor}")?;
+    }
+    Ok(())
+}
+
+/// Prints the attempts at a job.
+async fn attempts(remote: &Remote, api: &Api, id: &str) -> Done {
+    let found = api.get(&path(id, "/attempts"), &[]).await?;
+    if remote.json {
+        return print_json(&found);
+    }
+    let columns =
+        ["attempt", "outcome", "worker", "claimed_at", "ended_at", "code", "message", "next_attempt_at"];
+    remote.show(&found["attempts"], &columns)
 }
 
 /// Streams a result to its destination: it may be larger than memory.

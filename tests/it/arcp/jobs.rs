@@ -3,6 +3,7 @@
 mod asking_again;
 mod authority;
 mod budgets;
+mod checkpoints;
 mod delegation;
 mod ending;
 mod gone;
@@ -11,6 +12,8 @@ mod money;
 mod order;
 mod results;
 mod retention;
+mod retries;
+mod starts;
 mod watching;
 
 use crate::harness::{Client, Reply, Value, World, json};

@@ -34,6 +34,11 @@ async fn take_back(pool: &Pool) {
         ALTER TABLE aee_bridges DROP COLUMN bus_place;
         DROP FUNCTION mark_logs, mark_jobs, mark_envelope, log_sequence, log_place, job_place, next_of_system, system_at, bus_end;
         DROP TABLE log_unsequenced, log_sequencer, log_order, job_order, aee_bus_order;
+        DROP TABLE job_attempts, job_checkpoints;
+        DROP INDEX job_clock_not_before;
+        ALTER TABLE agent_versions DROP COLUMN retry;
+        ALTER TABLE jobs DROP COLUMN retry, DROP COLUMN queue_timeout;
+        ALTER TABLE job_clock DROP COLUMN failures, DROP COLUMN not_before, DROP COLUMN queue_due_at;
         DROP INDEX assignments_in_time, job_clock_ended, session_frames_by_job, session_follows_by_job, tasks_with_dependencies;
         CREATE INDEX messages_by_xid ON messages (xid);
         CREATE INDEX receipts_by_xid ON receipts (xid);

@@ -9,6 +9,7 @@ use entente_arcp::jobs;
 use entente_arcp::jobs::{Canceller, JobFilter, Origin};
 use entente_arcp_api::jobs::{JobBody, ListedBody, job_id};
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
+use entente_domain::arcp::jobs::retries::RetryPolicy;
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock::rfc3339;
@@ -55,6 +56,17 @@ fn submit_tool() -> Tool {
             may("max_runtime_s", whole("Seconds after which the job times out.", 1, 2_592_000)),
             may("intent_id", text("The intent that the job works for.")),
             may("priority", whole("Jobs with a higher priority start first; defaults to 0.", -100, 100)),
+            may("start_at", text("Earliest start, RFC 3339.")),
+            may(
+                "queue_timeout_s",
+                whole("Seconds in the queue after which the job times out.", 1, 2_592_000),
+            ),
+            may(
+                "retry",
+                free(
+                    "Retries after failures: {max_attempts, initial_delay_ms, factor, max_delay_ms, jitter, codes}.",
+                ),
+            ),
             may("idempotency_key", retry_key("")),
         ]),
         example: json!({ "agent": "echo", "input": { "text": "hi" }, "lease_request": { "cost.budget": ["USD:1.00"] }, "idempotency_key": "echo-1" }),
@@ -66,7 +78,11 @@ fn submit_tool() -> Tool {
             may("session_id", text("Session id, which cancel_job requires.")),
         ]),
         hints: Hints { idempotent: true, ..Hints::adds() },
-        names: &[("max_runtime_sec", "max_runtime_s"), ("lease_constraints", "constraints")],
+        names: &[
+            ("max_runtime_sec", "max_runtime_s"),
+            ("lease_constraints", "constraints"),
+            ("queue_timeout_sec", "queue_timeout_s"),
+        ],
         run: |call| Box::pin(submit_job(call)),
     }
 }
@@ -83,6 +99,11 @@ fn get_tool() -> Tool {
             must("agent", text("The agent.")),
             must("status", word("Status of the job.", &STATUSES)),
             must("last_event_seq", json!({ "type": "integer" })),
+            may("attempt", json!({ "type": "integer" })),
+            may(
+                "not_before",
+                text("When the job may be claimed, if not at once: its start, or its next attempt."),
+            ),
             may(
                 "claim",
                 free("The worker that runs the job: `worker_id`, `worker`, `agent`, `since`, `expires_at`."),
@@ -169,6 +190,9 @@ struct SubmitArgs {
     max_runtime_s: Option<i64>,
     intent_id: Option<String>,
     priority: Option<i64>,
+    start_at: Option<String>,
+    queue_timeout_s: Option<i64>,
+    retry: Option<RetryPolicy>,
     idempotency_key: Option<String>,
 }
 
@@ -191,6 +215,9 @@ async fn submit_job(call: Call) -> ToolResult {
         max_runtime_sec: said.max_runtime_s,
         intent_id: said.intent_id,
         priority: said.priority,
+        retry: said.retry,
+        start_at: said.start_at,
+        queue_timeout_sec: said.queue_timeout_s,
         ..Submit::default()
     };
     let submitted = call.api.arcp.job_writer.submit(&call.caller, ask, Origin::Rest).await?;
@@ -200,7 +227,7 @@ async fn submit_job(call: Call) -> ToolResult {
     let body = json!({
         "job_id": job.id, "agent": job.agent, "accepted_at": rfc3339(job.created_at), "session_id": session,
         "repeated": submitted.repeated, "lease": job.lease, "trace_id": job.trace_id,
-        "intent_id": job.intent_id.map(|id| id.to_string()),
+        "intent_id": job.intent_id.map(|id| id.to_string()), "not_before": job.not_before.map(rfc3339),
     });
     let before = if submitted.repeated { "was accepted before" } else { "is accepted" };
     Answer::new(format!("{} {before} by {}.", job.id, job.agent), &without_nulls(body))

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use entente_domain::access::Level;
+use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::{JobAsk, no_job};
 use entente_domain::arcp::jobs::order::Priority;
@@ -111,13 +112,8 @@ pub(super) async fn accept(
         ask.check_time(now)?;
     }
     let id = JobId::mint(now, &*ctx.chance);
-    let mut payers = parent.as_ref().map(|parent| parent.payers.clone()).unwrap_or_default();
-    if !ask.budget.is_unlimited() {
-        payers.push(id);
-    }
     let (session_id, counted) = session(ctx, submission.origin, parent.as_ref(), now);
-    let trace = submission.trace.map(|trace| trace.id());
-    let job = Job {
+    let mut job = Job {
         id,
         agent: format!("{}@{version}", ask.agent.name),
         principal: submission.principal.clone(),
@@ -131,12 +127,8 @@ pub(super) async fn accept(
         parent_id: ask.parent_id,
         delegate_id: ask.delegate_id,
         generation: parent.as_ref().map_or(0, |parent| parent.generation + 1),
-        payers,
-        trace_id: parent
-            .as_ref()
-            .map(|parent| parent.trace_id.clone())
-            .or(trace)
-            .unwrap_or_else(|| fresh_trace(ctx)),
+        payers: payers(id, &ask.budget, parent.as_ref()),
+        trace_id: trace_id(ctx, submission, parent.as_ref()),
         // Defaults to the parent's intent, which then bears the job's costs as well.
         intent_id: ask.intent_id.or(parent.as_ref().and_then(|parent| parent.intent_id)),
         // A parent cannot pass on a model that it may not use itself (§9.4).
@@ -145,11 +137,17 @@ pub(super) async fn accept(
         on_lost: terms.on_lost,
         max_attempts: terms.max_attempts,
         priority: Priority::of_new(ask.priority, parent.as_ref()),
+        retry: ask.start.retry.clone().or(terms.retry),
+        queue_timeout: ask.start.queue_timeout,
         created_at: now,
         status: JobStatus::Pending,
         last_seq: 0,
         origin_seq: 0,
         attempt: 0,
+        failures: 0,
+        retried: Vec::new(),
+        not_before: None,
+        queue_due_at: None,
         claim: None,
         cancel: None,
         streamed: None,
@@ -157,9 +155,22 @@ pub(super) async fn accept(
         ended_at: None,
         ended_by: None,
     };
+    job.enqueue(now, ask.start.at);
     let preparing = credentials::needed(ctx, &job);
     begin(ctx, conn, locked, &job, preparing).await?;
     Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing })
+}
+
+/// Jobs whose budgets pay a job's costs: those of its parent, and itself if it has a budget.
+fn payers(id: JobId, budget: &Budget, parent: Option<&Job>) -> Vec<JobId> {
+    let above = parent.map(|parent| parent.payers.clone()).unwrap_or_default();
+    above.into_iter().chain((!budget.is_unlimited()).then_some(id)).collect()
+}
+
+/// Trace of a job: its parent's, that of the request, or a new one.
+fn trace_id(ctx: &Ctx, submission: &Submission, parent: Option<&Job>) -> String {
+    let above = parent.map(|parent| parent.trace_id.clone());
+    above.or(submission.trace.map(|trace| trace.id())).unwrap_or_else(|| fresh_trace(ctx))
 }
 
 /// Session of a job, and whether the session counts the job's events.

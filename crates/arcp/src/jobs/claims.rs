@@ -71,6 +71,8 @@ pub struct Claimed {
     pub principal: String,
     /// Attempt number, starting at 1.
     pub attempt: u32,
+    /// Progress that an earlier attempt stored, as JSON.
+    pub checkpoint: Option<String>,
     /// Time at which the job times out.
     pub deadline: Option<Timestamp>,
     /// Token that every report must carry.
@@ -278,6 +280,7 @@ async fn dress(
         intent_id: row.intent_id,
         principal: row.principal,
         attempt: row.attempt,
+        checkpoint: row.checkpoint,
         deadline: row.deadline,
         claim_token: row.token,
         claim_expires_at: until,

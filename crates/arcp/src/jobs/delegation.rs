@@ -11,6 +11,7 @@ use entente_domain::ids::{JobId, SessionId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Caller, Outcome};
+use serde_json::value::RawValue;
 use sqlx::PgConnection;
 
 use super::acceptance::{Origin, Submission, accept, being_prepared, delegate_event};
@@ -54,7 +55,8 @@ impl Verdict {
 }
 
 impl JobWriter {
-    /// Stores events of a job, all or none. An event that asks for a child creates it in its place (§10).
+    /// Stores events of a job, all or none, and the progress to continue from. An event that asks for a child creates it
+    /// in its place (§10).
     ///
     /// The request is checked as a whole. If it then fails at a child, for an outage for example, the events before
     /// the child are stored; sent again, they are known by their keys, and the child by its `delegate_id`.
@@ -68,12 +70,13 @@ impl JobWriter {
         job_id: JobId,
         token: &str,
         events: Vec<EventAsk>,
+        checkpoint: Option<&RawValue>,
     ) -> Outcome<Reported> {
         caller.require(Scope::JobsWork)?;
         let done = if events.iter().any(|event| event.kind == DELEGATE) {
-            self.post_parts(ctx, job_id, token, events).await
+            self.post_parts(ctx, job_id, token, events, checkpoint).await
         } else {
-            self.hand_report(Report::of_events(job_id, token, events)?).await
+            self.hand_report(Report::with_checkpoint(job_id, token, events, checkpoint)?).await
         };
         conceal(ctx, caller, job_id, done).await
     }
@@ -84,8 +87,9 @@ impl JobWriter {
         job_id: JobId,
         token: &str,
         events: Vec<EventAsk>,
+        checkpoint: Option<&RawValue>,
     ) -> Outcome<Reported> {
-        let _valid = Report::of_events(job_id, token, events.clone())?;
+        let _valid = Report::with_checkpoint(job_id, token, events.clone(), checkpoint)?;
         let mut reported = Reported::default();
         for part in parts(events)? {
             let next = match part {
@@ -102,8 +106,13 @@ impl JobWriter {
             };
             reported = reported.then(next);
             if reported.is_over() {
-                break;
+                return Ok(reported);
             }
+        }
+        if checkpoint.is_some() {
+            // After the events that it covers.
+            let last = Report::with_checkpoint(job_id, token, Vec::new(), checkpoint)?;
+            reported = reported.then(self.hand_report(last).await?);
         }
         Ok(reported)
     }

@@ -26,6 +26,7 @@ use entente_kernel::{Outcome, Tx};
 use sqlx::PgConnection;
 
 pub(super) use self::change::JobChange;
+use super::attempts::{self, Attempt, checkpoints};
 use super::budgets::{self, Reservation};
 use super::log::{self, Stored};
 use super::{rows, writes};
@@ -54,6 +55,12 @@ pub(super) struct LockedJobs {
     gone: Vec<ReservationId>,
     ended: Vec<JobId>,
     events: Vec<Stored>,
+    /// Attempts that ended without ending their jobs.
+    attempts: Vec<Attempt>,
+    /// Jobs whose time in the queue changed.
+    put_off: BTreeSet<JobId>,
+    /// Checkpoints to store, with their attempts.
+    checkpoints: BTreeMap<JobId, (u32, String)>,
 }
 
 impl LockedJobs {
@@ -74,7 +81,8 @@ impl LockedJobs {
         intents: &[IntentId],
         now: Timestamp,
     ) -> Outcome<Self> {
-        let jobs = if ids.is_empty() { BTreeMap::new() } else { rows::lock(conn, ids).await? };
+        let mut jobs = if ids.is_empty() { BTreeMap::new() } else { rows::lock(conn, ids).await? };
+        attempts::recall(conn, &mut jobs).await?;
         let mut logs = BTreeMap::new();
         for intent in intents {
             logs.insert(*intent, IntentLog::open(conn, *intent, None, now).await?);
@@ -113,6 +121,9 @@ impl LockedJobs {
             gone: Vec::new(),
             ended: Vec::new(),
             events: Vec::new(),
+            attempts: Vec::new(),
+            put_off: BTreeSet::new(),
+            checkpoints: BTreeMap::new(),
         })
     }
 
@@ -162,6 +173,9 @@ impl LockedJobs {
             made: Vec::new(),
             gone: Vec::new(),
             events: Vec::new(),
+            attempts: Vec::new(),
+            put_off: false,
+            checkpoint: None,
             job,
         })
     }
@@ -179,6 +193,13 @@ impl LockedJobs {
         if change.ended {
             self.ended.push(id);
         }
+        if change.put_off {
+            self.put_off.insert(id);
+        }
+        if let Some(checkpoint) = change.checkpoint {
+            self.checkpoints.insert(id, (job.attempt, checkpoint));
+        }
+        self.attempts.extend(change.attempts);
         if let Some(counter) = change.counter {
             self.counters.insert(job.session_id, counter);
         }
@@ -200,6 +221,7 @@ impl LockedJobs {
         log::insert(conn, &self.events).await?;
         let changed: Vec<&Job> = self.touched.iter().filter_map(|id| self.jobs.get(id)).collect();
         writes::update(conn, &changed).await?;
+        self.save_attempts(conn).await?;
         let counted: Vec<(SessionId, i64)> =
             self.counted.iter().filter_map(|id| Some((*id, self.counters.get(id)?.last_seq))).collect();
         counters::save(conn, &counted).await?;
@@ -216,6 +238,17 @@ impl LockedJobs {
             if log.has_advanced() {
                 log.save(conn).await?;
             }
+        }
+        Ok(())
+    }
+
+    async fn save_attempts(&self, conn: &mut PgConnection) -> Outcome<()> {
+        attempts::insert(conn, &self.attempts).await?;
+        for job in self.put_off.iter().filter_map(|id| self.jobs.get(id)) {
+            writes::put_off(conn, job).await?;
+        }
+        for (id, (attempt, checkpoint)) in &self.checkpoints {
+            checkpoints::put(conn, *id, *attempt, checkpoint, self.now).await?;
         }
         Ok(())
     }
@@ -239,7 +272,7 @@ impl LockedJobs {
             if job.cancel.is_some() || job.status != JobStatus::Running {
                 ctx.feed.wake(WakeKey::Stop(*id));
             }
-            if job.status == JobStatus::Pending {
+            if job.status == JobStatus::Pending && job.not_before.is_none() {
                 ctx.feed.wake(WakeKey::Work(job.agent.clone()));
             }
         }

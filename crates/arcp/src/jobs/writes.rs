@@ -12,6 +12,7 @@ use entente_kernel::Pool;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::attempts::starting;
 use super::budgets;
 use crate::columns::column;
 
@@ -86,9 +87,56 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
         &times(Job::due_at) as &[Option<Timestamp>],
         &jobs.iter().map(|job| job.priority.precedence()).collect::<Vec<_>>()
     )
+    .execute(&mut *conn)
+    .await?;
+    starting::plan(conn, &jobs).await?;
+    Ok(done.rows_affected())
+}
+
+/// Stores the terms on which a new job starts; most jobs have none.
+pub(super) async fn plan(conn: &mut PgConnection, job: &Job) -> Outcome<()> {
+    sqlx::query!(
+        "-- jobs::plan
+         UPDATE jobs SET retry = $2, queue_timeout = $3 WHERE id = $1",
+        job.id.uuid(),
+        job.retry.as_ref().map(serde_json::to_string).transpose()?,
+        job.queue_timeout.map(column)
+    )
     .execute(conn)
     .await?;
-    Ok(done.rows_affected())
+    Ok(())
+}
+
+/// Stores when a waiting job may be claimed, and until when it may wait.
+pub(super) async fn put_off(conn: &mut PgConnection, job: &Job) -> Outcome<()> {
+    sqlx::query!(
+        "-- job_clock::put_off
+         UPDATE job_clock SET agent = $2, not_before = $3, queue_due_at = $4, failures = $5 WHERE job_id = $1",
+        job.id.uuid(),
+        if job.not_before.is_some() { "" } else { &job.agent },
+        job.not_before,
+        job.queue_due_at,
+        column(job.failures)
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Releases up to `limit` jobs that may be claimed from now on; returns the agent of each.
+pub(super) async fn release(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<String>> {
+    let agents = sqlx::query_scalar!(
+        "-- job_clock::release
+         WITH due AS (
+             SELECT job_id FROM job_clock WHERE not_before <= $1 ORDER BY not_before LIMIT $2 FOR UPDATE SKIP LOCKED)
+         UPDATE job_clock c SET agent = j.agent, not_before = NULL FROM due d JOIN jobs j ON j.id = d.job_id
+         WHERE c.job_id = d.job_id RETURNING j.agent",
+        now,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(agents)
 }
 
 /// Ids as one text, for an array within an array.
@@ -222,7 +270,8 @@ macro_rules! claim {
          SELECT j.id AS "job_id!", j.agent AS "agent!", CASE WHEN c.attempt IS NOT NULL THEN j.input END AS input,
                 j.lease AS "lease!", j.expires_at, j.payers AS "payers!", j.trace_id AS "trace_id!", j.parent_id, j.delegate_id,
                 j.intent_id, j.principal AS "principal!", j.deadline, c.attempt AS "attempt?", f.place AS "place!",
-                f.several AS "several!"
+                f.several AS "several!",
+                (SELECT k.body FROM job_checkpoints k WHERE k.job_id = j.id AND c.attempt IS NOT NULL) AS checkpoint
          FROM found f JOIN jobs j ON j.id = f.job_id LEFT JOIN claimed c ON c.job_id = f.job_id ORDER BY f.place"#,
             $of,
             with.tokens.count(),

@@ -128,6 +128,7 @@ fn spawn(settings: &CommandSettings, job: &Claimed) -> std::io::Result<Child> {
         .env("ENTENTE_RESULT_ID", &job.result_id)
         .env("ENTENTE_TRACE_ID", &job.trace_id)
         .env("TRACEPARENT", traceparent(job))
+        .env("ENTENTE_CHECKPOINT", text(&job.checkpoint))
         .env("ENTENTE_LEASE", text(&job.lease))
         .env("ENTENTE_LEASE_CONSTRAINTS", text(&job.lease_constraints))
         .env("ENTENTE_BUDGET", text(&job.budget))

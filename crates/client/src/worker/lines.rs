@@ -18,6 +18,8 @@ pub(super) enum Line {
     Error(Failed),
     /// A request for authority: `{"authorize": {"capability", "target", "call_id"?, "reserve"?}}`.
     Authorize(Value),
+    /// Progress to continue from: `{"checkpoint": …}`.
+    Checkpoint(Box<RawValue>),
     /// Other JSON: the result, if the command exits with 0 without naming one.
     Value(Box<RawValue>),
     /// Not JSON.
@@ -76,6 +78,11 @@ fn object(raw: &RawValue) -> Option<Line> {
             _ => None,
         };
     }
+    if let Some(checkpoint) = members.get("checkpoint")
+        && only(&["checkpoint"])
+    {
+        return Some(Line::Checkpoint((*checkpoint).to_owned()));
+    }
     if only(&["authorize"]) {
         return value("authorize").filter(Value::is_object).map(Line::Authorize);
     }
@@ -119,6 +126,8 @@ mod tests {
         );
         assert!(matches!(read(r#"{"error":3}"#), Line::Value(_)));
         assert!(matches!(read(r#"{"authorize":{"capability":"tool.call"}}"#), Line::Authorize(_)));
+        assert!(matches!(read(r#"{"checkpoint":[1]}"#), Line::Checkpoint(at) if at.get() == "[1]"));
+        assert!(matches!(read(r#"{"checkpoint":1,"x":2}"#), Line::Value(_)));
         assert!(matches!(read("{}"), Line::Value(_)));
         assert!(matches!(read("17"), Line::Value(_)));
         assert!(matches!(read("hello"), Line::Text));

@@ -123,6 +123,7 @@ impl Listener<'_> {
                 self.end(end).await;
             }
             Line::Error(failed) => self.end(End::Error(failed)).await,
+            Line::Checkpoint(checkpoint) => self.send(Item::Checkpoint(checkpoint)).await,
             Line::Authorize(question) => self.send(Item::Authorize(question)).await,
             Line::Value(value) => {
                 // Only the last one is the result; earlier ones go to the log.
@@ -144,7 +145,8 @@ impl Listener<'_> {
     async fn event(&self, kind: String, ts: Option<String>, body: Box<RawValue>) {
         let number = self.seen.events.get();
         self.seen.events.set(number + 1);
-        let event_key = format!("{}-{number}", self.job.attempt);
+        // Of this claim: an attempt that is handed back is made again under its number.
+        let event_key = format!("{}-{number}", self.job.result_id);
         self.send(Item::Event(Event { kind, ts: ts.unwrap_or_else(moment), body, event_key })).await;
     }
 

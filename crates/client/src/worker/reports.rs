@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use entente_domain::canonical::{hex, sha256};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -61,6 +62,7 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) enum Item {
     Event(Event),
+    Checkpoint(Box<RawValue>),
     Authorize(Value),
     End(End),
 }
@@ -157,6 +159,7 @@ impl Reporter<'_> {
                     next = other;
                     self.events(&batch).await
                 }
+                Item::Checkpoint(checkpoint) => self.checkpoint(&checkpoint).await,
                 Item::Authorize(question) => self.authorize(question).await.map(|answer| {
                     // A command that has exited needs no answer.
                     let _gone = answers.send(answer.to_string());
@@ -203,8 +206,25 @@ impl Reporter<'_> {
     }
 
     async fn batch(&self, batch: &[Event]) -> Result<Result<(), Failure>, Gone> {
-        let body = Reported { claim_token: &self.job.claim_token, events: batch };
-        Ok(self.post::<EventReport>("events", &body).await?.map(|kept| {
+        self.report(&Reported { claim_token: &self.job.claim_token, events: batch, checkpoint: None }).await
+    }
+
+    /// Stores progress; if the server refuses it, the job goes on with the progress stored before.
+    async fn checkpoint(&self, checkpoint: &RawValue) -> Result<(), Gone> {
+        let claim_token = &self.job.claim_token;
+        let body = Reported { claim_token, events: &[], checkpoint: Some(checkpoint) };
+        if let Err(refusal) = self.report(&body).await? {
+            let note = log("error", &format!("the server refused a checkpoint: {refusal}"));
+            let sum = sha256(checkpoint.get().as_bytes());
+            let event_key = format!("{}-checkpoint-{}", self.job.result_id, hex(&sum[..8]));
+            let note = Event { kind: "log".to_owned(), ts: super::moment(), body: note, event_key };
+            self.batch(&[note]).await?.unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    async fn report(&self, body: &Reported<'_>) -> Result<Result<(), Failure>, Gone> {
+        Ok(self.post::<EventReport>("events", body).await?.map(|kept| {
             if kept.cancel_requested {
                 (self.on_cancel)();
             }
@@ -297,7 +317,7 @@ impl Reporter<'_> {
                 kind: "result_chunk".to_owned(),
                 ts: super::moment(),
                 body: raw(&body),
-                event_key: format!("{}-result-{index}", self.job.attempt),
+                event_key: format!("{}-result-{index}", self.job.result_id),
             };
             if let Err(refusal) = self.batch(&[event]).await? {
                 let message = format!("the server refused a part of the result: {refusal}");
@@ -314,6 +334,8 @@ impl Reporter<'_> {
 struct Reported<'a> {
     claim_token: &'a str,
     events: &'a [Event],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<&'a RawValue>,
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,8 @@
 //! Jobs (ARCP §7): their states, transitions and ends.
 //!
 //! Requests are in `jobs/ask.rs`, workers' reports in `jobs/events.rs`, children that they ask for in
-//! `jobs/delegations.rs`, the order of claims in `jobs/order.rs`, members beyond ARCP in `jobs/beyond.rs`, ends in `jobs/ends.rs`, payloads for clients in `jobs/wire.rs`, permissions and budgets in `capabilities.rs` and `budgets.rs`, streamed results in
+//! `jobs/delegations.rs`, the order of claims in `jobs/order.rs`, retries in `jobs/retries.rs`, starts in `jobs/starts.rs`,
+//! members beyond ARCP in `jobs/beyond.rs`, ends in `jobs/ends.rs`, payloads for clients in `jobs/wire.rs`, permissions and budgets in `capabilities.rs` and `budgets.rs`, streamed results in
 //! `chunks.rs`.
 
 pub mod ask;
@@ -11,6 +12,8 @@ pub mod ends;
 pub mod events;
 pub mod may;
 pub mod order;
+pub mod retries;
+pub mod starts;
 pub mod wire;
 
 use chrono::TimeDelta;
@@ -20,6 +23,7 @@ use crate::arcp::capabilities::Authority;
 use crate::arcp::chunks::Streamed;
 use crate::arcp::faults::Fault;
 use crate::arcp::jobs::order::Priority;
+use crate::arcp::jobs::retries::{Retried, RetryPolicy};
 use crate::canonical::Digest;
 use crate::clock::Timestamp;
 use crate::ids::{IntentId, JobId, SessionId, WorkerId};
@@ -203,6 +207,10 @@ pub struct Job {
     pub max_attempts: u32,
     /// Its place among waiting jobs.
     pub priority: Priority,
+    /// The treatment after a failure that its worker reports; `None` ends it.
+    pub retry: Option<RetryPolicy>,
+    /// Seconds that it may wait in the queue at a time.
+    pub queue_timeout: Option<u32>,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// The status.
@@ -213,6 +221,14 @@ pub struct Job {
     pub origin_seq: i64,
     /// Number of times it was claimed.
     pub attempt: u32,
+    /// Number of attempts that failed and were followed by another.
+    pub failures: u32,
+    /// The reports of these failures, as far as they are loaded: a lock does.
+    pub retried: Vec<Retried>,
+    /// When it may be claimed, if not at once.
+    pub not_before: Option<Timestamp>,
+    /// When its wait in the queue ends it; without a meaning while it runs.
+    pub queue_due_at: Option<Timestamp>,
     /// The current claim.
     pub claim: Option<Claim>,
     /// The cancel request, if any.
@@ -278,17 +294,17 @@ impl Job {
         outcome: JobStatus,
         now: Timestamp,
     ) -> Result<Ending, Refusal> {
+        if let Some(before) = self.retried.iter().find(|before| same(&before.token, token)) {
+            // That attempt is over, and the job went on.
+            return if before.report == *report { Ok(Ending::Again) } else { Err(other_report()) };
+        }
         let claimed = self.claim.as_ref().is_some_and(|claim| same(&claim.token, token));
         if !claimed || !self.status.is_terminal() {
             return self.hold(token, now).map(|()| Ending::First);
         }
         match &self.ended_by {
             Some(before) if before == report => Ok(Ending::Again),
-            Some(_) => Err(Refusal::new(
-                Code::ClaimLost,
-                "The job ended with another report of yours, which stands. Nothing was changed: drop the job, and submit a new \
-                 one if its outcome was wrong.",
-            )),
+            Some(_) => Err(other_report()),
             None if outcome == self.status && outcome != JobStatus::Success => Ok(Ending::Again),
             None => self.hold(token, now).map(|()| Ending::First),
         }
@@ -311,7 +327,7 @@ impl Job {
         }
         let claim = self.claim.as_ref().map(|claim| claim.expires_at);
         let cancel = self.cancel.as_ref().map(|cancel| cancel.due_at);
-        [self.lease_end(), self.deadline, claim, cancel].into_iter().flatten().min()
+        [self.lease_end(), self.deadline, claim, cancel, self.queue_end()].into_iter().flatten().min()
     }
 
     /// When the end of the lease ends the job too.
@@ -326,12 +342,13 @@ impl Job {
             return None;
         }
         let lost = match self.on_lost {
-            OnLost::Requeue if self.attempt < self.max_attempts => Due::Requeue,
+            OnLost::Requeue if self.attempt - self.failures < self.max_attempts => Due::Requeue,
             OnLost::Requeue | OnLost::Fail => Due::End(Fault::InternalError),
         };
         let ends = [
             (self.cancel.as_ref().map(|cancel| cancel.due_at), Due::End(Fault::Cancelled)),
             (self.deadline, Due::End(Fault::Timeout)),
+            (self.queue_end(), Due::End(Fault::Timeout)),
             (self.lease_end(), Due::End(Fault::LeaseExpired)),
         ];
         let due = |end: &(Option<Timestamp>, Due)| end.0.filter(|at| *at <= now).map(|at| (at, end.1));
@@ -351,6 +368,15 @@ impl Job {
             self.abandoned.push(begun.result_id);
         }
     }
+}
+
+/// Refusal of a report after another one under the same claim.
+fn other_report() -> Refusal {
+    Refusal::new(
+        Code::ClaimLost,
+        "Your attempt ended with another report of yours, which stands. Nothing was changed: drop the job, and submit a new \
+         one if its outcome was wrong.",
+    )
 }
 
 /// Compares digests in constant time.

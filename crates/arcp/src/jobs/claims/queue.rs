@@ -46,6 +46,8 @@ pub(in crate::jobs) struct Taken {
     pub principal: String,
     pub deadline: Option<Timestamp>,
     pub attempt: u32,
+    /// Progress of an earlier attempt.
+    pub checkpoint: Option<String>,
     pub token: String,
 }
 
@@ -86,6 +88,7 @@ struct Row {
     deadline: Option<Timestamp>,
     /// Absent if the job was not claimed.
     attempt: Option<i32>,
+    checkpoint: Option<String>,
     place: i64,
     several: bool,
 }
@@ -113,6 +116,7 @@ fn sort(rows: Vec<Row>, tokens: &Tokens) -> Outcome<Queued> {
             principal: row.principal,
             deadline: row.deadline,
             attempt: number(attempt)?,
+            checkpoint: row.checkpoint,
             token: tokens.at(row.place).unwrap_or_default(),
         });
     }
@@ -260,7 +264,7 @@ pub(in crate::jobs) async fn take_these(
         conn,
         "job_clock::take_these",
         "WITH waiting AS (
-             SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending'
+             SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending' AND c.not_before IS NULL
                AND EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')
              ORDER BY c.job_id FOR UPDATE SKIP LOCKED)
          SELECT job_id, row_number() OVER (ORDER BY array_position($1, job_id)) AS place, true AS plain, false AS several
@@ -281,7 +285,8 @@ pub(in crate::jobs) async fn held(
     let rows = sqlx::query!(
         r#"-- job_clock::held
          SELECT j.id, j.agent, j.input, j.lease, j.expires_at, j.payers, j.trace_id, j.parent_id, j.delegate_id, j.intent_id,
-                j.principal, j.deadline, c.attempt, c.claim_token AS "claim_token!"
+                j.principal, j.deadline, c.attempt, c.claim_token AS "claim_token!",
+                (SELECT k.body FROM job_checkpoints k WHERE k.job_id = j.id) AS checkpoint
          FROM job_clock c JOIN jobs j ON j.id = c.job_id
          WHERE c.job_id = ANY($1) AND c.status = 'running' AND c.worker_id = $2 AND c.claim_expires_at > $3
          ORDER BY c.job_id"#,
@@ -306,6 +311,7 @@ pub(in crate::jobs) async fn held(
             principal: row.principal,
             deadline: row.deadline,
             attempt: number(row.attempt)?,
+            checkpoint: row.checkpoint,
             token: String::new(),
         };
         Ok((taken, digest(row.claim_token)?))

@@ -48,7 +48,10 @@ impl JobChange {
     fn end(&mut self, turn: Transition, type_: &str, payload: String) -> Outcome<()> {
         let now = self.now;
         self.put_back_all();
+        // Nobody releases it any more.
+        self.put_off |= self.job.not_before.is_some();
         let job = self.job_mut();
+        job.not_before = None;
         job.status = transition(job.status, turn).ok_or_else(over)?;
         // The claim stays stored, so that a result sent twice is recognised.
         job.ended_at = Some(now);

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ask::Submit;
+use super::retries::RetryPolicy;
 
 /// The members of `job.submit` beyond ARCP, for clients that send them apart from ARCP's own.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, utoipa::ToSchema)]
@@ -13,6 +14,15 @@ pub struct Beyond {
     /// Same as the member `priority` of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
+    /// Same as the member `retry` of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// Same as the member `start_at` of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_at: Option<String>,
+    /// Same as the member `queue_timeout_sec` of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_timeout_sec: Option<i64>,
 }
 
 impl Submit {
