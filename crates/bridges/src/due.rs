@@ -66,7 +66,8 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts
                                     WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))),
              ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)),
-             ('bridges', EXISTS (SELECT 1 FROM aee_bridges)),
+             ('bridges', EXISTS (SELECT 1 FROM aee_bridges)
+                 OR EXISTS (SELECT 1 FROM trigger_firings WHERE job IS NOT NULL)),
              ('letters', EXISTS (SELECT 1 FROM federation_letters WHERE due_at <= $1)),
              ('keys', EXISTS (SELECT 1 FROM keys WHERE changed_seq > $2))
          ) AS w (word, due)"#,

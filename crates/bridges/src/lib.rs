@@ -1,11 +1,12 @@
-//! Where two protocols meet: envelopes that become jobs and messages, suspended intents that ask a person, and jobs that
-//! wait for one. No other crate below the API names two protocols.
+//! Where two protocols meet: envelopes that become jobs and messages, suspended intents that ask a person, jobs that
+//! wait for one, and triggers that submit jobs. No other crate below the API names two protocols.
 
 pub mod due;
 pub mod envelope_bridges;
 mod jobs;
 pub mod retention;
 pub mod suspensions;
+pub mod trigger_jobs;
 
 use std::ops::Deref;
 use std::sync::Arc;

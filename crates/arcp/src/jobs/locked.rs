@@ -26,7 +26,7 @@ use entente_kernel::{Outcome, Tx};
 use sqlx::PgConnection;
 
 pub(super) use self::change::JobChange;
-use super::attempts::{self, Attempt, checkpoints};
+use super::attempts::{self, Attempt, AttemptChange, checkpoints};
 use super::budgets::{self, Reservation};
 use super::log::{self, Stored};
 use super::{rows, writes};
@@ -173,9 +173,7 @@ impl LockedJobs {
             made: Vec::new(),
             gone: Vec::new(),
             events: Vec::new(),
-            attempts: Vec::new(),
-            put_off: false,
-            checkpoint: None,
+            attempts: AttemptChange::default(),
             job,
         })
     }
@@ -193,13 +191,13 @@ impl LockedJobs {
         if change.ended {
             self.ended.push(id);
         }
-        if change.put_off {
+        if change.attempts.put_off {
             self.put_off.insert(id);
         }
-        if let Some(checkpoint) = change.checkpoint {
+        if let Some(checkpoint) = change.attempts.checkpoint {
             self.checkpoints.insert(id, (job.attempt, checkpoint));
         }
-        self.attempts.extend(change.attempts);
+        self.attempts.extend(change.attempts.ended);
         if let Some(counter) = change.counter {
             self.counters.insert(job.session_id, counter);
         }

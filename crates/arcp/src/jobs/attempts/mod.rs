@@ -44,6 +44,17 @@ impl Attempt {
     }
 }
 
+/// What a change does to the attempts at a job.
+#[derive(Debug, Clone, Default)]
+pub(super) struct AttemptChange {
+    /// Attempts that ended without ending the job.
+    pub ended: Vec<Attempt>,
+    /// Whether the job's time in the queue changed.
+    pub put_off: bool,
+    /// Checkpoint to store.
+    pub checkpoint: Option<String>,
+}
+
 /// Stores attempts.
 pub(super) async fn insert(conn: &mut PgConnection, attempts: &[Attempt]) -> Outcome<()> {
     for one in attempts {

@@ -16,7 +16,7 @@ use entente_kernel::Outcome;
 use serde_json::Value;
 
 use super::cost_limits::CostLimit;
-use crate::jobs::attempts::Attempt;
+use crate::jobs::attempts::{Attempt, AttemptChange};
 use crate::jobs::budgets::Reservation;
 use crate::jobs::log::{EVENT, Stored};
 use crate::session_rows::counters::Counter;
@@ -48,12 +48,7 @@ pub(in crate::jobs) struct JobChange {
     pub(super) made: Vec<Reservation>,
     pub(super) gone: Vec<ReservationId>,
     pub(super) events: Vec<Stored>,
-    /// Attempts that ended without ending the job.
-    pub(super) attempts: Vec<Attempt>,
-    /// Whether the job's time in the queue changed.
-    pub(super) put_off: bool,
-    /// Checkpoint to store.
-    pub(super) checkpoint: Option<String>,
+    pub(super) attempts: AttemptChange,
 }
 
 impl JobChange {
@@ -159,7 +154,7 @@ impl JobChange {
 
     /// Stores the progress of the attempt, in place of what was stored before.
     pub fn checkpoint(&mut self, checkpoint: String) {
-        self.checkpoint = Some(checkpoint);
+        self.attempts.checkpoint = Some(checkpoint);
     }
 
     /// Returns the job to the queue, from where it may be claimed now or from a time on.
@@ -169,12 +164,12 @@ impl JobChange {
         let job = self.job_mut();
         job.give_back();
         job.enqueue(now, not_before);
-        self.put_off |= self.job.not_before.is_some() || self.job.queue_due_at.is_some();
+        self.attempts.put_off |= self.job.not_before.is_some() || self.job.queue_due_at.is_some();
     }
 
     /// Returns the job to the queue after the loss of its worker.
     pub fn lose(&mut self) {
-        self.attempts.extend(Attempt::of(&self.job, self.now, None));
+        self.attempts.ended.extend(Attempt::of(&self.job, self.now, None));
         self.requeue(None);
     }
 
@@ -190,10 +185,10 @@ impl JobChange {
         let Some(next_at) = self.job.next_attempt(fault, retryable, self.now, chance) else { return false };
         let failed = Failed { fault, message: message.to_owned(), next_at };
         let told = failed.event(self.job.attempt);
-        self.attempts.extend(Attempt::of(&self.job, self.now, Some((failed, *report))));
+        self.attempts.ended.extend(Attempt::of(&self.job, self.now, Some((failed, *report))));
         self.job_mut().failures += 1;
         self.requeue(Some(next_at));
-        self.put_off = true;
+        self.attempts.put_off = true;
         self.say("status", &told);
         true
     }

@@ -49,7 +49,7 @@ impl JobChange {
         let now = self.now;
         self.put_back_all();
         // Nobody releases it any more.
-        self.put_off |= self.job.not_before.is_some();
+        self.attempts.put_off |= self.job.not_before.is_some();
         let job = self.job_mut();
         job.not_before = None;
         job.status = transition(job.status, turn).ok_or_else(over)?;
