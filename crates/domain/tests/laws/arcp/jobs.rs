@@ -4,6 +4,8 @@
 mod ask;
 mod ends;
 mod retries;
+mod labels;
+mod reruns;
 
 use entente_domain::arcp::chunks::{CHUNK_BYTES, Chunk, ChunkFault, Encoding, Streamed, end, take};
 use entente_domain::arcp::faults::Fault;
