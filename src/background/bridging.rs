@@ -1,12 +1,12 @@
 //! Background task of the bridges, which transfer between envelopes, jobs and messages by explicit
-//! configuration (`bridges/src/envelope_bridges.rs`). Every server runs it; only one server at a time works on a given
+//! configuration (`bridges/src/envelope_bridges.rs`), and submit the jobs of triggers (`bridges/src/trigger_jobs.rs`). Every server runs it; only one server at a time works on a given
 //! bridge.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use entente_arcp::jobs::JobWriter;
-use entente_bridges::{Ctx, envelope_bridges};
+use entente_bridges::{Ctx, envelope_bridges, trigger_jobs};
 use entente_kernel::Outcome;
 use entente_openintent::messages::writer::MessageWriter;
 use tokio_util::sync::CancellationToken;
@@ -74,6 +74,7 @@ impl Bridging {
     /// # Errors
     /// The database fails.
     pub async fn step(&self) -> Outcome<u64> {
-        envelope_bridges::step(&self.ctx, &self.job_writer, &self.message_writer).await
+        let jobs = trigger_jobs::step(&self.ctx, &self.job_writer).await?;
+        Ok(jobs + envelope_bridges::step(&self.ctx, &self.job_writer, &self.message_writer).await?)
     }
 }

@@ -26,6 +26,7 @@ use utoipa::ToSchema;
 
 use crate::ApiState;
 use crate::jobs::job_id;
+use crate::signal_bodies::SignalBody;
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(claim).service(release);
@@ -83,6 +84,10 @@ struct ClaimedBody {
     intent_id: Option<IntentId>,
     /// Attempt number, starting at 1.
     attempt: u32,
+    /// The progress that an earlier attempt stored last; continue from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    checkpoint: Option<Box<RawValue>>,
     /// When the job times out.
     deadline: Option<String>,
     /// The token that every report must carry.
@@ -91,6 +96,9 @@ struct ClaimedBody {
     claim_expires_at: String,
     /// The id under which a result can be streamed.
     result_id: ResultId,
+    /// Signals that no worker has acknowledged, in order; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    signals: Vec<SignalBody>,
 }
 
 impl TryFrom<Claimed> for ClaimedBody {
@@ -114,10 +122,12 @@ impl TryFrom<Claimed> for ClaimedBody {
             delegate_id: job.delegate_id,
             intent_id: job.intent_id,
             attempt: job.attempt,
+            checkpoint: job.checkpoint.map(raw).transpose()?,
             deadline: job.deadline.map(rfc3339),
             claim_token: job.claim_token,
             claim_expires_at: rfc3339(job.claim_expires_at),
             result_id: job.result_id,
+            signals: SignalBody::all(job.signals)?,
         })
     }
 }

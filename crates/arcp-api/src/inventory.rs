@@ -4,6 +4,7 @@ use actix_web::{get, put, web};
 use entente_arcp::inventory;
 use entente_arcp::inventory::{Known, VersionAsk};
 use entente_domain::arcp::jobs::OnLost;
+use entente_domain::arcp::jobs::retries::RetryPolicy;
 use entente_http::body::OptionalBody;
 use entente_http::caller::Asker;
 use entente_http::error::Reply;
@@ -70,6 +71,8 @@ struct RegisterBody {
     on_lost: Option<OnLost>,
     /// How many workers may be lost on one job: 1 to 100; defaults to 5.
     max_attempts: Option<i64>,
+    /// Retries after failures that workers report, for jobs that ask for none of their own; by default nothing is retried.
+    retry: Option<RetryPolicy>,
 }
 
 /// Register an agent's version
@@ -93,6 +96,7 @@ async fn register(
         max_runtime_sec: said.max_runtime_sec,
         on_lost: said.on_lost,
         max_attempts: said.max_attempts,
+        retry: said.retry,
     };
     let known = inventory::register(&api.ctx, &asker.caller, &name, &version, ask).await?;
     ok(&AgentBody::new(name, known))

@@ -1,10 +1,11 @@
 //! Routes through which workers report on their jobs (ARCP-W-11.2): events, the result, an error.
 
-use actix_web::{post, web};
+use actix_web::{post, put, web};
 use entente_arcp::jobs::{EventAsk, Reported};
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ends::End;
 use entente_domain::arcp::jobs::wire::numbers;
+use entente_domain::clock::rfc3339;
 use entente_domain::ids::JobId;
 use entente_http::body::Body;
 use entente_http::caller::Asker;
@@ -20,7 +21,7 @@ use crate::ApiState;
 use crate::jobs::job_id;
 
 pub(crate) fn routes(config: &mut Routes<'_>) {
-    config.service(post_events).service(post_result).service(post_error);
+    config.service(post_events).service(post_result).service(post_error).service(put_checkpoint);
 }
 
 /// An event to report.
@@ -46,6 +47,10 @@ struct EventsBody {
     claim_token: String,
     /// Up to 1,000 events, in order. If one is invalid, none is stored.
     events: Vec<EventBody>,
+    /// Progress to continue from, any JSON of up to 100 KiB; stored with the events, in place of the last one.
+    #[serde(default)]
+    #[schema(value_type = Option<Value>)]
+    checkpoint: Option<Box<RawValue>>,
 }
 
 /// A reported operation that the job is not authorised to perform.
@@ -91,6 +96,10 @@ pub struct ReportedBody {
     denied: Vec<DeniedBody>,
     /// Children that the `delegate` events created.
     children: Vec<ChildBody>,
+    /// When the next attempt at the job may begin; present if the report was a failure that is retried, so that the job has
+    /// not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_attempt_at: Option<String>,
 }
 
 impl From<Reported> for ReportedBody {
@@ -113,6 +122,7 @@ impl From<Reported> for ReportedBody {
             lease_expired: told.lease_expired,
             denied: denied.collect(),
             children: children.collect(),
+            next_attempt_at: told.next_attempt_at.map(rfc3339),
         }
     }
 }
@@ -133,15 +143,46 @@ async fn post_events(
     path: web::Path<String>,
     body: Body<EventsBody>,
 ) -> Reply {
-    let EventsBody { claim_token, events } = body.value;
+    let EventsBody { claim_token, events, checkpoint } = body.value;
     let events = events.into_iter().map(|event| EventAsk {
         kind: event.kind,
         ts: event.ts,
         body: event.body,
         event_key: event.event_key,
     });
+    let (job, events, checkpoint) = (job_id(&path)?, events.collect(), checkpoint.as_deref());
+    let told = api.job_writer.post(&api.ctx, &asker.caller, job, &claim_token, events, checkpoint).await?;
+    ok(&ReportedBody::from(told))
+}
+
+/// The progress of a job, to continue from.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewJobCheckpoint, example = json!({ "claim_token": "ct_…", "checkpoint": { "done": 47 } }))]
+struct CheckpointBody {
+    /// Token of the claim.
+    claim_token: String,
+    /// The progress: any JSON of up to 100 KiB.
+    #[schema(value_type = Value)]
+    checkpoint: Box<RawValue>,
+}
+
+/// Store a job's checkpoint
+///
+/// Stores how far the work is, in place of what was stored before. The next attempt at the job receives it with its claim:
+/// after the loss of this worker, a retried failure, or a release. A report of events may carry it too.
+#[utoipa::path(operation_id = "store_job_checkpoint", tag = "workers", request_body = CheckpointBody,
+    responses((status = 200, description = "The checkpoint was stored", body = ReportedBody)))]
+#[put("/jobs/{job_id}/checkpoint")]
+async fn put_checkpoint(
+    api: web::Data<ApiState>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<CheckpointBody>,
+) -> Reply {
+    let CheckpointBody { claim_token, checkpoint } = body.value;
+    let (job, checkpoint) = (job_id(&path)?, Some(&*checkpoint));
     let told =
-        api.job_writer.post(&api.ctx, &asker.caller, job_id(&path)?, &claim_token, events.collect()).await?;
+        api.job_writer.post(&api.ctx, &asker.caller, job, &claim_token, Vec::new(), checkpoint).await?;
     ok(&ReportedBody::from(told))
 }
 
@@ -194,7 +235,7 @@ struct ErrorBody {
     /// Message for people.
     #[serde(default)]
     message: String,
-    /// Whether the same request may be retried.
+    /// Whether the same job may be tried again; for most codes this decides over a retry.
     retryable: Option<bool>,
     /// Further details.
     #[schema(value_type = Option<Object>)]
@@ -203,8 +244,9 @@ struct ErrorBody {
 
 /// Report that a job failed
 ///
-/// Ends the job as `error`, `cancelled` or `timed_out`, depending on the code. The same report again has the same
-/// answer; a different one is 409 `CLAIM_LOST`, and the first stands.
+/// Ends the job as `error`, `cancelled` or `timed_out`, depending on the code, unless the job's `retry` has another attempt
+/// for it: then the job waits until `next_attempt_at`, and its followers get a `status` event with the phase `retrying`.
+/// The same report again has the same answer; a different one is 409 `CLAIM_LOST`, and the first stands.
 #[utoipa::path(operation_id = "report_job_error", tag = "workers", request_body = ErrorBody,
     responses((status = 200, description = "The job has ended", body = ReportedBody)))]
 #[post("/jobs/{job_id}/error")]

@@ -1,10 +1,11 @@
 //! Inventory of agent versions that run jobs (ARCP §7.5). Table `agent_versions`. Workers are in
 //! `workers.rs`, the directory of agents (RFC-0016) in `crates/openintent/src/agents.rs`; an agent may be in both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use entente_domain::arcp::jobs::OnLost;
 use entente_domain::arcp::jobs::ask::RUNTIME_SECONDS;
+use entente_domain::arcp::jobs::retries::RetryPolicy;
 use entente_domain::arcp::versions::{Versions, is_name, is_version};
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
@@ -24,7 +25,7 @@ const ATTEMPTS: u32 = 5;
 const ATTEMPTS_MOST: u32 = 100;
 
 /// Terms under which a version runs jobs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
     /// Whether a job without `model.use` is denied all models.
     pub needs_model: bool,
@@ -34,11 +35,19 @@ pub struct Terms {
     pub on_lost: OnLost,
     /// Maximum number of workers lost over one job.
     pub max_attempts: u32,
+    /// Retries after failures that workers report, unless the job has its own.
+    pub retry: Option<RetryPolicy>,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { needs_model: false, max_runtime: None, on_lost: OnLost::Requeue, max_attempts: ATTEMPTS }
+        Self {
+            needs_model: false,
+            max_runtime: None,
+            on_lost: OnLost::Requeue,
+            max_attempts: ATTEMPTS,
+            retry: None,
+        }
     }
 }
 
@@ -51,6 +60,8 @@ pub struct Known {
     pub versions: Versions,
     /// Terms by version.
     pub terms: BTreeMap<String, Terms>,
+    /// Versions whose queues accept no jobs (`queues.rs`).
+    pub draining: BTreeSet<String>,
 }
 
 /// Registration of a version; absent members keep their current values.
@@ -66,6 +77,8 @@ pub struct VersionAsk {
     pub on_lost: Option<OnLost>,
     /// See [`Terms::max_attempts`].
     pub max_attempts: Option<i64>,
+    /// See [`Terms::retry`].
+    pub retry: Option<RetryPolicy>,
 }
 
 struct Row {
@@ -77,6 +90,8 @@ struct Row {
     max_runtime: Option<i32>,
     on_lost: String,
     max_attempts: i32,
+    retry: Option<String>,
+    drains: bool,
 }
 
 fn gather(rows: Vec<Row>) -> Outcome<BTreeMap<String, Known>> {
@@ -86,6 +101,7 @@ fn gather(rows: Vec<Row>) -> Outcome<BTreeMap<String, Known>> {
             owner: row.owner,
             versions: Versions { registered: Vec::new(), default: None },
             terms: BTreeMap::new(),
+            draining: BTreeSet::new(),
         });
         if row.is_default {
             agent.versions.default = Some(row.version.clone());
@@ -95,7 +111,11 @@ fn gather(rows: Vec<Row>) -> Outcome<BTreeMap<String, Known>> {
             max_runtime: row.max_runtime.map(number).transpose()?,
             on_lost: on_lost(&row.on_lost)?,
             max_attempts: number(row.max_attempts)?,
+            retry: row.retry.as_deref().map(serde_json::from_str).transpose()?,
         };
+        if row.drains {
+            agent.draining.insert(row.version.clone());
+        }
         agent.terms.insert(row.version.clone(), terms);
         agent.versions.registered.push(row.version);
     }
@@ -106,9 +126,11 @@ fn gather(rows: Vec<Row>) -> Outcome<BTreeMap<String, Known>> {
 pub(crate) async fn known(conn: &mut PgConnection, names: &[&str]) -> Outcome<BTreeMap<String, Known>> {
     let rows = sqlx::query_as!(
         Row,
-        "-- inventory::known
-         SELECT name, version, owner, is_default, needs_model, max_runtime, on_lost, max_attempts
-         FROM agent_versions WHERE name = ANY($1) ORDER BY name, registered_at, version",
+        r#"-- inventory::known
+         SELECT name, version, owner, is_default, needs_model, max_runtime, on_lost, max_attempts, retry,
+                EXISTS (SELECT 1 FROM job_queues q
+                        WHERE q.agent IN (v.name, v.name || '@' || v.version) AND NOT q.accepts) AS "drains!"
+         FROM agent_versions v WHERE name = ANY($1) ORDER BY name, registered_at, version"#,
         names as &[&str]
     )
     .fetch_all(conn)
@@ -127,7 +149,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<BTreeMap<String, Known>
     let rows = sqlx::query_as!(
         Row,
         "-- inventory::list
-         SELECT name, version, owner, is_default, needs_model, max_runtime, on_lost, max_attempts
+         SELECT name, version, owner, is_default, needs_model, max_runtime, on_lost, max_attempts, retry, false AS \"drains!\"
          FROM agent_versions ORDER BY name, registered_at, version"
     )
     .fetch_all(&ctx.pool)
@@ -185,6 +207,7 @@ pub async fn register(
     let payload = json!({
         "agent": format!("{name}@{version}"), "owner": owner, "default": is_default, "on_lost": terms.on_lost,
         "max_attempts": terms.max_attempts, "max_runtime_sec": terms.max_runtime, "requires_model_use": terms.needs_model,
+        "retry": terms.retry,
     });
     work.record(Draft::of(Kind::VersionRegistered, &caller.agent, payload));
     let after = known(work.conn(), &[name]).await?.remove(name);
@@ -214,11 +237,13 @@ fn terms(ask: &VersionAsk, old: Option<&Terms>) -> Result<Terms, Refusal> {
     let runtime =
         ask.max_runtime_sec.map(|said| within("max_runtime_sec", said, RUNTIME_SECONDS)).transpose()?;
     let attempts = ask.max_attempts.map(|said| within("max_attempts", said, ATTEMPTS_MOST)).transpose()?;
+    ask.retry.as_ref().map_or(Ok(()), RetryPolicy::check)?;
     Ok(Terms {
         needs_model: ask.requires_model_use.unwrap_or(old.needs_model),
         max_runtime: runtime.or(old.max_runtime),
         on_lost: ask.on_lost.unwrap_or(old.on_lost),
         max_attempts: attempts.unwrap_or(old.max_attempts),
+        retry: ask.retry.clone().or(old.retry),
     })
 }
 
@@ -244,10 +269,11 @@ async fn save(
     sqlx::query!(
         "-- inventory::save
          INSERT INTO agent_versions (name, version, owner, is_default, needs_model, max_runtime, on_lost, max_attempts,
-             registered_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+             registered_at, retry)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
          ON CONFLICT (name, version) DO UPDATE SET is_default = excluded.is_default, needs_model = excluded.needs_model,
-             max_runtime = excluded.max_runtime, on_lost = excluded.on_lost, max_attempts = excluded.max_attempts",
+             max_runtime = excluded.max_runtime, on_lost = excluded.on_lost, max_attempts = excluded.max_attempts,
+             retry = excluded.retry",
         name,
         version,
         owner,
@@ -256,7 +282,8 @@ async fn save(
         terms.max_runtime.map(column),
         terms.on_lost.as_str(),
         column(terms.max_attempts),
-        now
+        now,
+        terms.retry.as_ref().map(serde_json::to_string).transpose()?
     )
     .execute(conn)
     .await?;

@@ -2,26 +2,30 @@
 //! transitions; this module checks callers and records the results.
 //!
 //! `writer.rs` commits submissions and reports in groups. `submit.rs` takes submissions, `acceptance.rs` creates jobs,
-//! `preparing.rs` provides their credentials, `claims.rs` gives them to workers in the order of `claims/queue.rs`, `beats.rs` extends claims, `reports.rs`
-//! judges reports, `authority.rs` authorises operations, `delegation.rs` creates children, `cancel.rs` and `time.rs`
+//! `preparing.rs` provides their credentials, `claims.rs` gives them to workers in the order of `claims/queue.rs`,
+//! `beats.rs` extends claims, `reports.rs` judges reports, `attempts/` has attempts, checkpoints and starts at a time,
+//! `authority.rs` authorises operations, `delegation.rs` creates children, `cancel.rs` and `time.rs`
 //! end jobs, `retention.rs` deletes them, `reading.rs` reads them, `holding.rs` their claims, `results.rs` reassembles
 //! streamed results. Changes of single jobs go through `locked.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and
 //! written in `writes.rs`; `job_events` in `log.rs`;
 //! `job_budgets` and `job_reservations` in `budgets.rs`; `job_claims` in `claims/keys.rs`.
 
 mod acceptance;
+mod attempts;
 mod authority;
 mod awaiting;
 mod beats;
 mod budgets;
 mod cancel;
 mod claims;
+mod control;
 mod delegation;
 mod holding;
 mod locked;
 pub mod log;
 mod preparing;
 mod reading;
+mod records;
 mod reports;
 mod results;
 mod retention;
@@ -37,6 +41,8 @@ mod writes;
 use std::time::Duration;
 
 pub use acceptance::{Origin, Submitted};
+pub use attempts::checkpoints::Checkpoint;
+pub use attempts::{AttemptOutcome, History, Tried, history};
 pub use authority::{Allowed, OperationAsk, authorize, settle};
 pub use awaiting::Waiting;
 pub use awaiting::worked_on;
@@ -46,12 +52,20 @@ pub use claims::keys::{ClaimKey, tidy_claims};
 use claims::tokens as claim_tokens;
 pub use claims::turns::Turns;
 pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
+pub use control::{
+    Again, Counts, Delivered, JobSearch, Node, Rerun, RerunAsk, Tree, acknowledge, beside, count, rerun,
+    rerun_found, resolve, search, send, sent, tree, wait,
+};
 pub use delegation::delegate;
 pub(crate) use delegation::delegated;
 pub use holding::{HeldJob, Holding, held, holdings};
 pub use log::{JobEventPosition, JobEventToken, Stored};
 pub use preparing::tidy_credentials;
 pub use reading::{Description, JobFilter, describe, events, list};
+pub use records::Beside;
+pub use records::failures::Failure;
+pub use records::reruns::Links;
+pub use records::signals::{Marks, Signal};
 pub use reports::{Child, Denied, EventAsk, Reported};
 pub(crate) use results::chunk_bytes;
 pub use results::{Piece, Result, pieces, result};

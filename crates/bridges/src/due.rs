@@ -20,7 +20,8 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('messages', EXISTS (SELECT 1 FROM pending WHERE expires_at <= $1)),
              ('tasks', EXISTS (SELECT 1 FROM tasks WHERE due_at <= $1)),
              ('jobs', EXISTS (SELECT 1 FROM job_clock
-                              WHERE due_at <= $1 AND (ended_at IS NOT NULL OR status <> 'preparing'))),
+                              WHERE due_at <= $1 AND (ended_at IS NOT NULL OR status <> 'preparing'))
+                 OR EXISTS (SELECT 1 FROM job_clock WHERE not_before <= $1)),
              ('channels', EXISTS (SELECT 1 FROM channels WHERE status = 'open' AND ttl_check_at <= $1)),
              ('evictions', EXISTS (SELECT 1 FROM channels WHERE over_limit)),
              ('purges', EXISTS (SELECT 1 FROM channels WHERE purge_at <= $1)),
@@ -65,7 +66,8 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts
                                     WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))),
              ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)),
-             ('bridges', EXISTS (SELECT 1 FROM aee_bridges)),
+             ('bridges', EXISTS (SELECT 1 FROM aee_bridges)
+                 OR EXISTS (SELECT 1 FROM trigger_firings WHERE job IS NOT NULL)),
              ('letters', EXISTS (SELECT 1 FROM federation_letters WHERE due_at <= $1)),
              ('stopped_jobs', EXISTS (SELECT 1 FROM stops WHERE lifted_at IS NULL) OR EXISTS (SELECT 1 FROM stopped_jobs)),
              ('budgets', EXISTS (SELECT 1 FROM budget_reached r WHERE r.handled_at IS NULL AND (r.moment_id IS NULL OR EXISTS (

@@ -1,5 +1,5 @@
-//! Where two protocols meet: envelopes that become jobs and messages, suspended intents that ask a person, and jobs that
-//! wait for one. No other crate below the API names two protocols.
+//! Where two protocols meet: envelopes that become jobs and messages, suspended intents that ask a person, jobs that
+//! wait for one, and triggers that submit jobs. No other crate below the API names two protocols.
 
 pub mod budgets;
 pub mod due;
@@ -7,6 +7,7 @@ pub mod envelope_bridges;
 mod jobs;
 pub mod retention;
 pub mod suspensions;
+pub mod trigger_jobs;
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
-//! `entente job`: submits jobs (ARCP) and manages them. `jobs/follow.rs` follows a job, `jobs/screen.rs`
+//! `entente job`: submits jobs (ARCP) and manages them. `jobs/control.rs` has the commands for jobs after their submission, `jobs/follow.rs` follows a job, `jobs/screen.rs`
 //! displays it on a terminal, and `worker.rs` runs jobs.
 
+mod control;
 mod follow;
 mod screen;
 
@@ -12,6 +13,7 @@ use entente_domain::arcp::jobs::ask::{Constraints, Submit};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use self::control::{Control, Found};
 use super::output::people::print_live_record;
 use super::output::{print_json, print_record};
 use super::remote::{Api, Remote, segment};
@@ -21,7 +23,7 @@ use super::{Done, Failure};
 /// the excess.
 const MOST: u64 = 8 * 1024 * 1024;
 
-/// Jobs: submit, list, show, events, cancel, result
+/// Jobs: submit, list, show, attempts, events, cancel, result, rerun, signal, tree, queue
 #[derive(Debug, Args)]
 pub(super) struct Jobs {
     #[command(flatten)]
@@ -41,9 +43,8 @@ enum Verb {
         /// Only jobs of this agent: a name, or name@version
         #[arg(long)]
         agent: Option<String>,
-        /// Only jobs accepted after this time, RFC 3339
-        #[arg(long, value_name = "TIME")]
-        created_after: Option<String>,
+        #[command(flatten)]
+        found: Found,
         /// Maximum number of jobs
         #[arg(long, default_value_t = 100)]
         limit: u32,
@@ -51,9 +52,16 @@ enum Verb {
         #[arg(long)]
         cursor: Option<String>,
     },
+    #[command(flatten)]
+    Control(Control),
     /// Show a job: its state, the worker that runs it, and until when
     #[command(alias = "get")]
     Show {
+        /// The job's id
+        id: String,
+    },
+    /// Show the attempts at a job: their workers, and what came of them
+    Attempts {
         /// The job's id
         id: String,
     },
@@ -78,6 +86,9 @@ enum Verb {
         /// The reason
         #[arg(long)]
         reason: Option<String>,
+        /// Seconds that the worker has to stop, up to 3600 [default: the server's setting]
+        #[arg(long, value_name = "SECONDS")]
+        grace: Option<i64>,
     },
     /// Write a job's result, byte for byte
     Result {
@@ -114,6 +125,15 @@ struct Asked {
     /// Seconds after which the job times out
     #[arg(long, value_name = "SECONDS")]
     max_runtime: Option<i64>,
+    /// When the job may start, RFC 3339
+    #[arg(long, value_name = "TIME")]
+    start_at: Option<String>,
+    /// Seconds that the job may wait for a worker before it times out
+    #[arg(long, value_name = "SECONDS")]
+    queue_timeout: Option<i64>,
+    /// Retries after failures: JSON such as `{"max_attempts":5}`, @FILE, or `-`
+    #[arg(long, value_name = "JSON")]
+    retry: Option<String>,
     /// The idempotency key: the same key with the same parameters yields the same job
     #[arg(long)]
     key: Option<String>,
@@ -123,6 +143,9 @@ struct Asked {
     /// The priority, -100 to 100: jobs with a higher one start first [default: 0]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     priority: Option<i64>,
+    /// A label to find the job by, such as team=billing; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    label: Vec<String>,
     /// Show the job's events until it ends
     #[arg(long)]
     follow: bool,
@@ -156,6 +179,8 @@ impl Asked {
                 lease_request.get_or_insert_default();
             lease.entry("cost.budget".to_owned()).or_default().extend(self.budget);
         }
+        let retry = self.retry.as_deref().map(given).transpose()?;
+        let retry = retry.as_deref().map(serde_json::from_str).transpose();
         Ok(Submit {
             agent: self.agent,
             input,
@@ -165,6 +190,10 @@ impl Asked {
             max_runtime_sec: self.max_runtime,
             intent_id: self.intent,
             priority: self.priority,
+            retry: retry.map_err(|e| format!("--retry is no retry policy: {e}"))?,
+            start_at: self.start_at,
+            queue_timeout_sec: self.queue_timeout,
+            labels: control::labels(&self.label)?,
             ..Submit::default()
         })
     }
@@ -196,36 +225,17 @@ impl Jobs {
                 }
                 follow::follow(&api, &id, 0, self.remote.json, &accepted["budget"]).await
             }
-            Verb::List { status, agent, created_after, limit, cursor } => {
-                let status = (!status.is_empty()).then(|| ("status", status.join(",")));
-                let others = [("agent", agent), ("created_after", created_after), ("cursor", cursor)];
-                let others = others.into_iter().filter_map(|(name, value)| Some((name, value?)));
-                let query: Vec<_> =
-                    status.into_iter().chain(others).chain([("limit", limit.to_string())]).collect();
-                let mut answer = api.get("/jobs", &query).await?;
-                if self.remote.json {
-                    return print_json(&answer);
-                }
-                for job in answer["jobs"].as_array_mut().into_iter().flatten() {
-                    // Names are for people; a worker that has left has only its id.
-                    let claim = job["claim"].clone();
-                    job["worker"] =
-                        claim.get("worker").or(claim.get("worker_id")).cloned().unwrap_or_default();
-                    job["since"] = claim["since"].clone();
-                    job["until"] = claim["expires_at"].clone();
-                }
-                let columns =
-                    ["job_id", "status", "agent", "created_at", "last_event_seq", "worker", "since", "until"];
-                self.remote.show(&answer["jobs"], &columns)?;
-                if let Some(cursor) = answer["next_cursor"].as_str() {
-                    writeln!(io::stderr(), "there are more: --cursor {cursor}")?;
-                }
-                Ok(())
+            Verb::List { status, agent, found, limit, cursor } => {
+                let mut query = found.query(status, agent);
+                query.extend(cursor.map(|cursor| ("cursor", cursor)));
+                query.push(("limit", limit.to_string()));
+                list(&api, &self.remote, &query).await
             }
             Verb::Show { id } => {
                 let job = api.get(&path(&id, ""), &[]).await?;
                 if self.remote.json { print_json(&job) } else { print_live_record(&job) }
             }
+            Verb::Attempts { id } => attempts(&self.remote, &api, &id).await,
             Verb::Events { id, after, follow: true } => {
                 let job = api.get(&path(&id, ""), &[]).await?;
                 follow::follow(&api, &id, after, self.remote.json, &job["budget"]).await
@@ -233,11 +243,14 @@ impl Jobs {
             Verb::Events { id, after, follow: false } => {
                 follow::pages(&api, &id, after, self.remote.json).await
             }
-            Verb::Cancel { id, session, reason } => {
+            Verb::Control(control) => control.run(&api, &self.remote).await,
+            Verb::Cancel { id, session, reason, grace } => {
                 let mut body = json!({});
-                for (name, value) in [("session_id", session), ("reason", reason)] {
-                    if let Some(value) = value {
-                        body[name] = json!(value);
+                for (name, value) in
+                    [("session_id", json!(session)), ("reason", json!(reason)), ("grace_sec", json!(grace))]
+                {
+                    if !value.is_null() {
+                        body[name] = value;
                     }
                 }
                 self.remote.show(&api.post(&path(&id, "/cancel"), &body).await?, &[])
@@ -245,6 +258,40 @@ impl Jobs {
             Verb::Result { id, output } => save(&api, &id, output).await,
         }
     }
+}
+
+/// Lists the jobs of a search.
+async fn list(api: &Api, remote: &Remote, query: &[(&str, String)]) -> Done {
+    let mut answer = api.get("/jobs", query).await?;
+    if remote.json {
+        return print_json(&answer);
+    }
+    for job in answer["jobs"].as_array_mut().into_iter().flatten() {
+        // Names are for people; a worker that has left has only its id.
+        let claim = job["claim"].clone();
+        job["worker"] = claim.get("worker").or(claim.get("worker_id")).cloned().unwrap_or_default();
+        job["since"] = claim["since"].clone();
+        job["until"] = claim["expires_at"].clone();
+        job["code"] = job["failure"]["code"].clone();
+    }
+    let columns =
+        ["job_id", "status", "agent", "created_at", "last_event_seq", "code", "worker", "since", "until"];
+    remote.show(&answer["jobs"], &columns)?;
+    if let Some(cursor) = answer["next_cursor"].as_str() {
+        writeln!(io::stderr(), "there are more: --cursor {cursor}")?;
+    }
+    Ok(())
+}
+
+/// Prints the attempts at a job.
+async fn attempts(remote: &Remote, api: &Api, id: &str) -> Done {
+    let found = api.get(&path(id, "/attempts"), &[]).await?;
+    if remote.json {
+        return print_json(&found);
+    }
+    let columns =
+        ["attempt", "outcome", "worker", "claimed_at", "ended_at", "code", "message", "next_attempt_at"];
+    remote.show(&found["attempts"], &columns)
 }
 
 /// Streams a result to its destination: it may be larger than memory.

@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use entente_domain::arcp::jobs::retries::RetryPolicy;
 use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock::{Clock as _, rfc3339};
 use entente_runtime::environment::SystemClock;
@@ -30,22 +31,25 @@ use super::remote::{Remote, segment};
 /// Interface of the command, shown in the help.
 const MANNERS: &str = "\
 The command receives the job's input as one line of JSON on its standard input, and the rest in its environment:
-ENTENTE_JOB_ID, ENTENTE_AGENT, ENTENTE_ATTEMPT, ENTENTE_LEASE, ENTENTE_LEASE_CONSTRAINTS, ENTENTE_BUDGET,
-ENTENTE_DEADLINE, ENTENTE_CREDENTIALS, ENTENTE_RESULT_ID, ENTENTE_TRACE_ID and TRACEPARENT.
+ENTENTE_JOB_ID, ENTENTE_AGENT, ENTENTE_ATTEMPT, ENTENTE_CHECKPOINT (JSON, the progress that an earlier attempt stored;
+otherwise `null`), ENTENTE_LEASE, ENTENTE_LEASE_CONSTRAINTS, ENTENTE_BUDGET, ENTENTE_DEADLINE, ENTENTE_CREDENTIALS, ENTENTE_RESULT_ID, ENTENTE_TRACE_ID and TRACEPARENT.
 
 Each line that it writes to its standard output is one of:
   {\"kind\": \"progress\", \"body\": {…}}    an event of the job
   {\"kind\": \"delegate\", \"body\": {\"delegate_id\": …, \"agent\": …, \"input\": …, \"lease_request\": {…}}}
                                             a part of the job for another agent: a child job, once per delegate_id
+  {\"checkpoint\": …}                       progress to continue from, any JSON up to 100 KiB: the next attempt gets it
   {\"result\": …}                           the job succeeds with this result
   {\"error\": {\"code\": …, \"message\": …}}  the job fails
   {\"authorize\": {\"capability\": \"tool.call\", \"target\": …, \"call_id\": …, \"reserve\": {…}}}
                                             a request for authority, answered by one line on its standard input
+  {\"ack\": …}                              with --signals: the command has acted on the signals up to this `seq`
   other JSON                                the result, if it is the last one and the command exits with 0
   anything else                             a log line; lines of standard error are logged as errors
 
 If the command exits with a status other than 0 and has reported no outcome, the job fails with INTERNAL_ERROR. SIGTERM
-means that the job was cancelled, or that the worker stops or was killed. The standard input stays open for answers: a command that reads
+means that the job was cancelled, or that the worker stops or was killed. With --signals, a signal to the job is a line
+{\"signal\": {\"seq\": …, \"name\": …, \"payload\": …}} on its standard input; without an \"ack\" the next attempt gets it too. The standard input stays open for answers: a command that reads
 it to the end needs --filter.";
 
 /// Run jobs, each with a command
@@ -66,12 +70,18 @@ pub(super) struct Worker {
     /// cannot ask for authority then)
     #[arg(long)]
     filter: bool,
+    /// Pass signals to the job on to the command, as lines of its standard input
+    #[arg(long, conflicts_with = "filter")]
+    signals: bool,
     /// Number of concurrent jobs
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     slots: u16,
     /// The worker's display name
     #[arg(long, default_value = "entente-worker")]
     name: String,
+    /// Retries after failures, for jobs that ask for none of their own: JSON such as `{"max_attempts":5}`
+    #[arg(long, value_name = "JSON", value_parser = retry_policy)]
+    retry: Option<RetryPolicy>,
     /// Make these versions the defaults of their agents
     #[arg(long)]
     default: bool,
@@ -145,6 +155,8 @@ struct Claimed {
     trace_id: String,
     #[serde(default)]
     attempt: u32,
+    #[serde(default)]
+    checkpoint: Option<Box<RawValue>>,
     claim_token: String,
     #[serde(default)]
     result_id: String,
@@ -154,6 +166,10 @@ fn versioned(text: &str) -> Result<AgentRef, String> {
     AgentRef::parse(text)
         .filter(|agent| agent.version.is_some())
         .ok_or_else(|| "must be NAME@VERSION, the name in small letters: echo@1.0.0".to_owned())
+}
+
+fn retry_policy(text: &str) -> Result<RetryPolicy, String> {
+    serde_json::from_str(text).map_err(|e| format!("must be a retry policy: {e}"))
 }
 
 /// Writes the jobs of a worker for a table: each with the time of its claim, and the end of that.
@@ -202,15 +218,24 @@ impl Worker {
         for agent in &self.agents {
             let version = agent.version.as_deref().unwrap_or_default();
             let path = format!("/arcp/agents/{}/versions/{}", segment(&agent.name), segment(version));
-            let body = if self.default { json!({ "default": true }) } else { json!({}) };
+            let mut body = if self.default { json!({ "default": true }) } else { json!({}) };
+            if let Some(retry) = &self.retry {
+                body["retry"] = json!(retry);
+            }
             api.act(Method::PUT, &path, &body).await?;
         }
         let grace = Duration::from_secs(self.kill_seconds);
         let watchdog = watchdog::Watchdog::start(grace).map_err(|e| {
             format!("the process that ends the commands of a killed worker could not be started: {e}")
         })?;
-        let settings =
-            child::CommandSettings { exec, filter: self.filter, grace, watchdog, hinted: Cell::new(false) };
+        let settings = child::CommandSettings {
+            exec,
+            filter: self.filter,
+            signals: self.signals,
+            grace,
+            watchdog,
+            hinted: Cell::new(false),
+        };
         let agents = self.agents.iter().map(ToString::to_string).collect();
         let drain = Duration::from_secs(self.drain_seconds);
         let host = host::Host::new(api, self.name, agents, usize::from(self.slots), settings, drain);

@@ -1,9 +1,10 @@
 //! Triggers (RFC-0017): creating, reading, changing and firing them. The rows are in `triggers/rows.rs`, the work of
 //! a firing in `triggers/tx.rs`, schedules in `triggers/time.rs`, matching of events in `triggers/hearing.rs`, and
-//! incoming webhooks in `triggers/receiving.rs`.
+//! incoming webhooks in `triggers/receiving.rs`, jobs in `triggers/jobs.rs`.
 
 mod firings;
 mod hearing;
+mod jobs;
 mod listeners;
 mod made;
 mod rates;
@@ -31,6 +32,7 @@ use sqlx::PgConnection;
 use crate::Ctx;
 pub use firings::{Firing, FiringStatus};
 pub use hearing::hear;
+pub use jobs::{DueJob, due_jobs, job_refused, job_submitted};
 pub(crate) use made::end_of_intent;
 pub use receiving::{Received, Taken, receive};
 use rows::Stored;
@@ -78,6 +80,9 @@ pub async fn create(
     let id = TriggerId::mint(now, &*ctx.chance);
     let owner = Author { agent: agent_id, principal: caller.principal() };
     let trigger = Trigger::create(kind, ask, id, owner, now)?;
+    if trigger.job.is_some() {
+        caller.require(Scope::JobsWrite)?;
+    }
     let secret = match (kind, secret) {
         (TriggerKind::Webhook, Some(given)) => Some(hooks::given(&given, verify_of(&trigger))?),
         (TriggerKind::Webhook, None) => Some(hooks::fresh(verify_of(&trigger), &*ctx.chance)),
@@ -158,7 +163,11 @@ pub async fn change(
     let now = work.now();
     let begins = ask.enabled == Some(true) || ask.condition.is_some();
     let before = verify_of(&stored.trigger);
+    let job = ask.job.as_ref().is_some_and(Option::is_some);
     stored.trigger = stored.trigger.changed(ask, now)?;
+    if job {
+        caller.require(Scope::JobsWrite)?;
+    }
     let verify = verify_of(&stored.trigger);
     let renewed = match secret.filter(|_| stored.trigger.kind == TriggerKind::Webhook) {
         Some(given) => Some(hooks::given(&given, verify)?),
@@ -283,10 +292,7 @@ pub async fn fire(
 /// Builds the refusal of a firing that created no intent, for the trigger's owner.
 fn refused(firing: &Firing) -> Refusal {
     let why = firing.detail.as_deref().or(firing.reason.as_deref()).unwrap_or("It could not.");
-    Refusal::new(
-        Code::Unprocessable,
-        format!("The trigger made no intent. {why} Its history has this firing."),
-    )
+    Refusal::new(Code::Unprocessable, format!("The trigger made nothing. {why} Its history has this firing."))
 }
 
 /// Builds the event of a change to a trigger; it never contains the secret or the template.

@@ -302,6 +302,54 @@ async fn a_worker_that_is_killed_leaves_no_command_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_survives_the_kill_of_its_worker_and_goes_on_where_it_was() {
+    let world = World::with(Setup { settings: vec![("ENTENTE_CLAIM_SECONDS", "2")], live: true }).await;
+    let desk = Desk::of(&world);
+    let mut hand = desk.worker(&["walker"], &[]).await;
+    let job = desk.submit("walker", &[]).await;
+    let pid = desk.file("pid").await;
+    let path = format!("/jobs/{}/attempts", id(&job));
+    let began = Instant::now();
+    while desk.client.get(&path).await.ok()["checkpoint"]["bytes"] != 1
+        || !progress(&desk, id(&job)).await.contains(&5)
+    {
+        assert!(began.elapsed() < PATIENCE, "no progress");
+        sleep(Duration::from_millis(20)).await;
+    }
+    hand.signal(Signal::KILL);
+    hand.ended().await;
+    over(&pid, Duration::from_secs(10)).await;
+    let _second = desk.worker(&["walker"], &[]).await;
+    let job = desk.until(id(&job), "success").await;
+    assert_eq!(job["terminal"]["result"], json!({ "from": 5, "to": 10 }));
+    assert_eq!(progress(&desk, id(&job)).await, (1..=10).collect::<Vec<_>>(), "no step is done twice");
+    let shown = desk.told(&["job", "attempts", id(&job)]).await;
+    let outcomes: Vec<&str> =
+        shown["attempts"].as_array().unwrap().iter().map(|one| one["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["lost", "success"]);
+    world.server.stop().await;
+}
+
+/// Returns the progress that a job has reported.
+async fn progress(desk: &Desk, id: &str) -> Vec<u64> {
+    let events = desk.events(id).await;
+    events.iter().filter_map(|event| event["payload"]["body"]["current"].as_u64()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_fails_is_run_again() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let _hand = desk.worker(&["flaky"], &["--retry", r#"{"initial_delay_ms":500}"#]).await;
+    let (envelopes, status) = desk.follow("flaky", &[]).await;
+    assert_eq!((status, kinds(&envelopes)), (0, vec!["status"]));
+    assert_eq!(envelopes.last().unwrap()["payload"]["result"], json!({ "n": 1 }));
+    let (envelopes, status) = desk.follow("flaky", &["--retry", r#"{"max_attempts":1}"#]).await;
+    assert_eq!((status, kinds(&envelopes).len()), (3, 0));
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watchdog_does_its_work_also_if_nobody_reads_the_messages() {
     let world = live().await;
     let desk = Desk::of(&world);
@@ -471,4 +519,44 @@ async fn jobs_are_looked_after_from_the_terminal() {
     assert_eq!(job["lease_constraints"]["expires_at"], "2036-05-13T23:42:00.000000Z");
     assert_eq!(desk.events(id).await.last().unwrap()["payload"]["code"], "CANCELLED");
     world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_takes_signals_and_the_next_attempt_those_that_it_did_not_acknowledge() {
+    let settings = vec![("ENTENTE_CLAIM_SECONDS", "3")];
+    let world = World::with(Setup { settings, ..Setup::live() }).await;
+    let desk = Desk::of(&world);
+    let mut first = desk.worker(&["listener"], &["--signals"]).await;
+    let job = desk.submit("listener", &[]).await;
+    for _ in 0..2 {
+        desk.told(&["job", "signal", id(&job), "input", "--payload", r#"{"n":[1]}"#]).await;
+    }
+    desk.file("second").await;
+    let acknowledged = async |count: usize| {
+        let began = Instant::now();
+        loop {
+            let listed = desk.told(&["job", "signals", id(&job)]).await;
+            let all = listed["signals"].as_array().unwrap().clone();
+            if all.iter().filter(|signal| signal["acknowledged_at"].is_string()).count() == count {
+                return all;
+            }
+            assert!(began.elapsed() < PATIENCE, "not {count} acknowledged: {all:?}");
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    acknowledged(1).await;
+    first.child.kill().unwrap();
+    first.ended().await;
+    let second = desk.worker(&["listener"], &["--signals"]).await;
+    assert_eq!(desk.until(id(&job), "success").await["attempt"], 2);
+    assert_eq!(acknowledged(2).await[1]["attempt"], 2);
+    let phases: Vec<String> = desk
+        .events(id(&job))
+        .await
+        .iter()
+        .filter_map(|event| event["payload"]["body"]["phase"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(phases, ["signal 1", "signal 2", "signal 2"], "the first is not given out again");
+    second.stop().await;
+    world.end().await;
 }

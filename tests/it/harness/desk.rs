@@ -41,6 +41,15 @@ large@*) printf '{"result":"%s"}\n' "$(head -c 900000 /dev/zero | tr '\0' x)" ;;
 failing@*) say '{"error":{"code":"PERMISSION_DENIED","message":"the door is locked"}}' ;;
 crashing@*) echo 'it broke' >&2; exit 7 ;;
 counter@*) i=0; while [ $i -lt 40 ]; do say "$i of many"; i=$((i+1)); sleep 0.1; done; say '{"result":"counted"}' ;;
+walker@*)
+  # Walks ten steps from where the attempt before it stopped, and stops for good at the fifth of the first attempt.
+  step=$ENTENTE_CHECKPOINT; [ "$step" = null ] && step=0; from=$step
+  while [ $step -lt 10 ]; do
+    step=$((step+1)); say "{\"checkpoint\":$step}"; say "{\"kind\":\"progress\",\"body\":{\"current\":$step}}"
+    [ $step = 5 ] && [ "$from" = 0 ] && { echo $$ > "$PLACE/pid"; while :; do sleep 0.1; done; }
+  done
+  say "{\"result\":{\"from\":$from,\"to\":$step}}" ;;
+flaky@*) if [ $ENTENTE_ATTEMPT = 1 ]; then say '{"checkpoint":{"n":1}}'; exit 1; fi; say "{\"result\":$ENTENTE_CHECKPOINT}" ;;
 brief@*) sleep 1; say '{"result":"in time"}' ;;
 polite@*)
   # The shell reports its child's end on a pipe that nobody reads any more once the worker was killed.
@@ -50,6 +59,15 @@ polite@*)
   say '{"kind":"status","body":{"phase":"asleep"}}'
   while :; do sleep 0.1; done ;;
 reader@*) cat ;;
+listener@*)
+  # Acts on the first signal, and on the second one only in the second attempt.
+  while read -r line; do
+    seq=$(printf '%s' "$line" | sed 's/.*"seq":\([0-9]*\).*/\1/')
+    say "{\"kind\":\"status\",\"body\":{\"phase\":\"signal $seq\"}}"
+    if [ "$seq" = 1 ]; then say '{"ack":1}'
+    elif [ -e "$PLACE/second" ]; then say '{"ack":2}'; say '{"result":"both"}'; exit
+    else echo reached > "$PLACE/second"; fi
+  done ;;
 family@*)
   sleep 300 &
   echo $! > "$PLACE/child"

@@ -26,6 +26,9 @@ async fn take_back(pool: &Pool) {
         DROP TABLE event_leaves, log_floors, log_order_search, job_claims;
         ALTER TABLE job_clock DROP COLUMN precedence, DROP COLUMN principal, DROP COLUMN parked;
         ALTER TABLE checkpoints DROP COLUMN spent;
+        DROP TABLE job_labels, job_failures, job_reruns, job_queues, job_signals, job_costs;
+        ALTER TABLE job_clock DROP COLUMN signals_sent, DROP COLUMN signals_acked;
+        DROP INDEX jobs_by_trace;
         ALTER TABLE webhook_endpoints DROP COLUMN hears_from;
         ALTER TABLE triggers DROP COLUMN hears_from;
         ALTER TABLE webhook_cursor DROP COLUMN global, DROP COLUMN global_seq;
@@ -34,6 +37,14 @@ async fn take_back(pool: &Pool) {
         ALTER TABLE aee_bridges DROP COLUMN bus_place;
         DROP FUNCTION mark_logs, mark_jobs, mark_envelope, log_sequence, log_place, job_place, next_of_system, system_at, bus_end;
         DROP TABLE log_unsequenced, log_sequencer, log_order, job_order, aee_bus_order;
+        DROP TABLE job_attempts, job_checkpoints;
+        DROP INDEX trigger_firings_jobs;
+        ALTER TABLE triggers DROP COLUMN job;
+        ALTER TABLE trigger_firings DROP COLUMN job, DROP COLUMN job_id;
+        DROP INDEX job_clock_not_before;
+        ALTER TABLE agent_versions DROP COLUMN retry;
+        ALTER TABLE jobs DROP COLUMN retry, DROP COLUMN queue_timeout;
+        ALTER TABLE job_clock DROP COLUMN failures, DROP COLUMN not_before, DROP COLUMN queue_due_at;
         DROP INDEX assignments_in_time, job_clock_ended, session_frames_by_job, session_follows_by_job, tasks_with_dependencies;
         CREATE INDEX messages_by_xid ON messages (xid);
         CREATE INDEX receipts_by_xid ON receipts (xid);

@@ -15,6 +15,7 @@ const NOUNS: &[fn(&str) -> Option<Value>] = &[
     super::federation::body,
     super::ledgers::body,
     super::spending::body,
+    super::jobs::body,
 ];
 
 /// Returns a valid body, so that the refusal is about the caller and not about the body.
@@ -41,6 +42,7 @@ fn older(path: &str) -> Value {
         "claim" if path.ends_with("/jobs/claim") => json!({ "worker_id": "wrk_01J9ZK4T6Q8R2V5X7Y9B1C3D5F" }),
         "authorize" => json!({ "claim_token": "x", "capability": "tool.call", "target": "x" }),
         "events" if path.contains("/jobs/") => json!({ "claim_token": "x", "events": [] }),
+        "checkpoint" if path.contains("/jobs/") => json!({ "claim_token": "x", "checkpoint": 1 }),
         "delegate" if path.contains("/jobs/") => {
             json!({ "claim_token": "x", "delegate_id": "d", "agent": "talk" })
         }

@@ -40,6 +40,7 @@ pub fn tools() -> [Tool; 1] {
         must("input", any("The input.")),
         must("lease", free("Its permissions.")),
         must("claim_expires_at", text("When the claim ends.")),
+        may("checkpoint", any("Progress that an earlier attempt reported: continue from it.")),
     ]);
     [Tool {
         name: "claim_job",
@@ -116,13 +117,17 @@ async fn claim_job(call: Call) -> ToolResult {
 /// Returns a claimed job without its provisioned credentials, because a tool's result enters a model's context.
 fn shown(job: &Claimed) -> Result<Value, Problem> {
     let read = |text: &str| -> Result<Value, AppError> { Ok(serde_json::from_str(text)?) };
-    Ok(json!({
+    let mut body = json!({
         "job_id": job.job_id, "claim_token": job.claim_token, "claim_expires_at": rfc3339(job.claim_expires_at),
         "agent": job.agent, "input": job.input.as_deref().map(read).transpose()?, "lease": read(&job.lease)?,
         "lease_expires_at": job.expires_at.map(rfc3339), "budget": job.budget.as_ref().map(numbers),
         "principal": job.principal, "intent_id": job.intent_id, "parent_job_id": job.parent_id,
         "attempt": job.attempt, "deadline": job.deadline.map(rfc3339), "trace_id": job.trace_id,
-    }))
+    });
+    if let Some(checkpoint) = &job.checkpoint {
+        body["checkpoint"] = read(checkpoint)?;
+    }
+    Ok(body)
 }
 
 /// Returns all versions of the named agents, as `name@version`; registers unknown ones on request.
@@ -189,7 +194,7 @@ async fn own(call: &Call) -> Result<Vec<Worker>, Problem> {
 /// The database fails.
 pub(super) async fn extend(call: &Call, job_id: JobId, token: &str) -> Result<(), Problem> {
     let Some(worker) = own(call).await?.into_iter().next() else { return Ok(()) };
-    let held = vec![Held { job_id, token: token.to_owned(), stopping: true }];
+    let held = vec![Held { job_id, token: token.to_owned(), stopping: true, signals_after: None }];
     let ask =
         BeatAsk { worker: worker.id, state: None, held, obeyed: worker.directive, wait: Duration::ZERO };
     match jobs::beat(&call.ctx().arcp, &call.caller, &ask, call.presence.over()).await {

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use entente_arcp::jobs;
-use entente_arcp::jobs::{Canceller, JobFilter, Origin};
+use entente_arcp::jobs::{Canceller, JobSearch, Origin};
 use entente_arcp_api::jobs::{JobBody, ListedBody, job_id};
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
+use entente_domain::arcp::jobs::retries::RetryPolicy;
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock::rfc3339;
@@ -22,7 +23,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::shapes::{any, free, gives, list, may, must, nullable, retry_key, takes, text, whole, word};
+use super::shapes::{any, flag, free, gives, list, may, must, nullable, retry_key, takes, text, whole, word};
 use super::{Answer, Call, Hints, Tool, ToolResult, within};
 
 /// Default page size.
@@ -55,6 +56,18 @@ fn submit_tool() -> Tool {
             may("max_runtime_s", whole("Seconds after which the job times out.", 1, 2_592_000)),
             may("intent_id", text("The intent that the job works for.")),
             may("priority", whole("Jobs with a higher priority start first; defaults to 0.", -100, 100)),
+            may("start_at", text("Earliest start, RFC 3339.")),
+            may(
+                "queue_timeout_s",
+                whole("Seconds in the queue after which the job times out.", 1, 2_592_000),
+            ),
+            may(
+                "retry",
+                free(
+                    "Retries after failures: {max_attempts, initial_delay_ms, factor, max_delay_ms, jitter, codes}.",
+                ),
+            ),
+            may("labels", free("Texts by keys, to find it by.")),
             may("idempotency_key", retry_key("")),
         ]),
         example: json!({ "agent": "echo", "input": { "text": "hi" }, "lease_request": { "cost.budget": ["USD:1.00"] }, "idempotency_key": "echo-1" }),
@@ -66,7 +79,11 @@ fn submit_tool() -> Tool {
             may("session_id", text("Session id, which cancel_job requires.")),
         ]),
         hints: Hints { idempotent: true, ..Hints::adds() },
-        names: &[("max_runtime_sec", "max_runtime_s"), ("lease_constraints", "constraints")],
+        names: &[
+            ("max_runtime_sec", "max_runtime_s"),
+            ("lease_constraints", "constraints"),
+            ("queue_timeout_sec", "queue_timeout_s"),
+        ],
         run: |call| Box::pin(submit_job(call)),
     }
 }
@@ -83,6 +100,11 @@ fn get_tool() -> Tool {
             must("agent", text("The agent.")),
             must("status", word("Status of the job.", &STATUSES)),
             must("last_event_seq", json!({ "type": "integer" })),
+            may("attempt", json!({ "type": "integer" })),
+            may(
+                "not_before",
+                text("When the job may be claimed, if not at once: its start, or its next attempt."),
+            ),
             may(
                 "claim",
                 free("The worker that runs the job: `worker_id`, `worker`, `agent`, `since`, `expires_at`."),
@@ -104,6 +126,9 @@ fn list_tool() -> Tool {
         takes: takes(vec![
             may("status", list(word("Status of the job.", &STATUSES), "Only jobs in one of these statuses.")),
             may("agent", text("Only jobs of this agent: `name`, or `name@version`.")),
+            may("labels", free("Only jobs with these labels.")),
+            may("parent_job_id", text("Only its children.")),
+            may("dead_letter", flag("Only failed jobs that nobody has resolved.")),
             may("limit", whole("Maximum number of jobs; defaults to 50.", 1, i64::from(PAGE))),
             may("cursor", text("`next_cursor` of the last answer.")),
         ]),
@@ -140,6 +165,7 @@ fn cancel_tool() -> Tool {
             must("job_id", text("The job, `job_…`.")),
             may("session_id", text("`session_id` from submit_job or list_jobs; optional for an admin only.")),
             may("reason", text("The reason.")),
+            may("grace_s", whole("Seconds to stop.", 0, 3_600)),
         ]),
         example: json!({ "job_id": "job_…", "session_id": "sess_…", "reason": "no longer needed" }),
         gives: gives(vec![
@@ -147,7 +173,7 @@ fn cancel_tool() -> Tool {
             must("status", text("Status of the job: `running` until its worker has stopped.")),
         ]),
         hints: Hints::ends(),
-        names: &[],
+        names: &[("grace_sec", "grace_s")],
         run: |call| Box::pin(cancel_job(call)),
     }
 }
@@ -169,6 +195,10 @@ struct SubmitArgs {
     max_runtime_s: Option<i64>,
     intent_id: Option<String>,
     priority: Option<i64>,
+    start_at: Option<String>,
+    queue_timeout_s: Option<i64>,
+    retry: Option<RetryPolicy>,
+    labels: Option<BTreeMap<String, String>>,
     idempotency_key: Option<String>,
 }
 
@@ -191,6 +221,10 @@ async fn submit_job(call: Call) -> ToolResult {
         max_runtime_sec: said.max_runtime_s,
         intent_id: said.intent_id,
         priority: said.priority,
+        retry: said.retry,
+        start_at: said.start_at,
+        queue_timeout_sec: said.queue_timeout_s,
+        labels: said.labels,
         ..Submit::default()
     };
     let submitted = call.api.arcp.job_writer.submit(&call.caller, ask, Origin::Rest).await?;
@@ -200,7 +234,7 @@ async fn submit_job(call: Call) -> ToolResult {
     let body = json!({
         "job_id": job.id, "agent": job.agent, "accepted_at": rfc3339(job.created_at), "session_id": session,
         "repeated": submitted.repeated, "lease": job.lease, "trace_id": job.trace_id,
-        "intent_id": job.intent_id.map(|id| id.to_string()),
+        "intent_id": job.intent_id.map(|id| id.to_string()), "not_before": job.not_before.map(rfc3339),
     });
     let before = if submitted.repeated { "was accepted before" } else { "is accepted" };
     Answer::new(format!("{} {before} by {}.", job.id, job.agent), &without_nulls(body))
@@ -252,6 +286,10 @@ struct ListArgs {
     #[serde(default)]
     status: Vec<JobStatus>,
     agent: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    parent_job_id: Option<String>,
+    dead_letter: Option<bool>,
     limit: Option<u32>,
     cursor: Option<String>,
 }
@@ -263,14 +301,18 @@ async fn list_jobs(call: Call) -> ToolResult {
         AgentRef::parse(&text)
             .ok_or_else(|| Refusal::field(Code::InvalidRequest, "agent", "pattern", message))
     });
-    let filter = JobFilter {
+    let search = JobSearch {
         statuses: said.status,
         agent: agent.transpose()?,
+        principal: Some(call.caller.agent.clone()),
+        labels: said.labels.into_iter().collect(),
+        parent: said.parent_job_id.as_deref().map(job_id).transpose()?,
+        dead_letter: said.dead_letter.filter(|wanted| *wanted),
         limit: within("limit", said.limit, STEP, 1, PAGE)?,
         cursor: said.cursor,
-        ..JobFilter::default()
+        ..JobSearch::default()
     };
-    let (found, next) = jobs::list(&call.ctx().arcp, &call.caller, &filter).await?;
+    let (found, next) = jobs::search(&call.ctx().arcp, &call.caller, &search).await?;
     let bodies = ListedBody::load(&call.ctx().arcp, &call.caller, &found).await?;
     let listed = found.iter().zip(&bodies).map(|(job, body)| listed(&call, job, body));
     let jobs = listed.collect::<Result<Vec<Value>, Problem>>()?;
@@ -293,6 +335,7 @@ struct CancelArgs {
     job_id: String,
     session_id: Option<String>,
     reason: Option<String>,
+    grace_s: Option<i64>,
 }
 
 async fn cancel_job(call: Call) -> ToolResult {
@@ -303,7 +346,7 @@ async fn cancel_job(call: Call) -> ToolResult {
         None if call.caller.has(Scope::Admin) => Canceller::Operator,
         None | Some(Err(_)) => nobody(),
     };
-    let job = jobs::cancel(&call.ctx().arcp, &call.caller, id, by, said.reason).await?;
+    let job = jobs::cancel(&call.ctx().arcp, &call.caller, id, by, said.reason, said.grace_s).await?;
     let summary = format!("{id} is to stop; it is {}.", job.status.as_str());
     Answer::new(summary, &json!({ "job_id": id, "status": job.status }))
 }

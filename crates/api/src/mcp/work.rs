@@ -9,6 +9,7 @@ use entente_arcp_api::reports::ReportedBody;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ends::End;
 use entente_domain::arcp::jobs::wire::numbers;
+use entente_domain::clock::rfc3339;
 use entente_domain::refusal::Code;
 use entente_http::error::Problem;
 use entente_kernel::AppError;
@@ -52,6 +53,7 @@ fn report_tool() -> Tool {
                     "Deduplication key of your choice: of reports with the same key, only the first is stored.",
                 ),
             ),
+            may("checkpoint", any("Progress from which the next attempt can continue, if yours fails.")),
         ]),
         example: json!({ "job_id": "job_…", "claim_token": "ct_…", "kind": "progress", "body": { "current": 1, "total": 3 } }),
         gives: reported(),
@@ -123,6 +125,7 @@ fn reported() -> Value {
         must("budget", free("Remaining budget, by currency.")),
         must("cancel_requested", flag("Whether the job must stop.")),
         must("lease_expired", flag("Whether the lease has expired, which ends the job.")),
+        may("next_attempt_at", text("When the job is tried again, if it is.")),
     ])
 }
 
@@ -143,6 +146,7 @@ struct ReportArgs {
     kind: Kind,
     body: Box<RawValue>,
     event_key: Option<String>,
+    checkpoint: Option<Box<RawValue>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -166,7 +170,7 @@ async fn report_job(call: Call) -> ToolResult {
         .api
         .arcp
         .job_writer
-        .post(&call.ctx().arcp, &call.caller, id, &said.claim_token, vec![event])
+        .post(&call.ctx().arcp, &call.caller, id, &said.claim_token, vec![event], said.checkpoint.as_deref())
         .await?;
     told(&format!("Reported of {id}."), done)
 }
@@ -205,7 +209,11 @@ async fn finish_job(call: Call) -> ToolResult {
     };
     let done =
         call.api.arcp.job_writer.end(&call.ctx().arcp, &call.caller, id, &said.claim_token, end).await?;
-    told(&format!("{id} is over."), done)
+    let done_as = match done.next_attempt_at {
+        Some(at) => format!("Your attempt at {id} is over; another may begin at {}.", rfc3339(at)),
+        None => format!("{id} is over."),
+    };
+    told(&done_as, done)
 }
 
 fn both() -> Problem {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use entente_domain::access::Level;
+use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::{JobAsk, no_job};
 use entente_domain::arcp::jobs::order::Priority;
@@ -24,6 +25,8 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::locked::LockedJobs;
+use super::records::Extra;
+use super::records::reruns::Rerun;
 use super::writes::Fresh;
 use crate::Ctx;
 use crate::credentials;
@@ -75,6 +78,8 @@ pub(super) struct Submission {
     /// Trace of the request.
     pub trace: Option<Trace>,
     pub origin: Origin,
+    /// The job that it runs again.
+    pub rerun: Option<Rerun>,
 }
 
 impl Submission {
@@ -106,17 +111,14 @@ pub(super) async fn accept(
     let (version, terms) = version(&ask, known)?;
     let parent = ask.parent_id.map(|id| parent(locked, id, &submission.principal)).transpose()?;
     let (key_id, owner) = submission.key.clone().unzip();
+    require_accepting(&ask, known, &version, parent.as_ref())?;
     if let Some(parent) = &parent {
         ask.narrow(parent, &locked.available(parent.id))?;
         ask.check_time(now)?;
     }
     let id = JobId::mint(now, &*ctx.chance);
-    let mut payers = parent.as_ref().map(|parent| parent.payers.clone()).unwrap_or_default();
-    if !ask.budget.is_unlimited() {
-        payers.push(id);
-    }
     let (session_id, counted) = session(ctx, submission.origin, parent.as_ref(), now);
-    let job = Job {
+    let mut job = Job {
         id,
         agent: format!("{}@{version}", ask.agent.name),
         principal: submission.principal.clone(),
@@ -130,12 +132,8 @@ pub(super) async fn accept(
         parent_id: ask.parent_id,
         delegate_id: ask.delegate_id,
         generation: parent.as_ref().map_or(0, |parent| parent.generation + 1),
-        payers,
-        trace_id: parent
-            .as_ref()
-            .map(|parent| parent.trace_id.clone())
-            .or(submission.trace.map(|trace| trace.id()))
-            .unwrap_or_else(|| fresh_trace(ctx)),
+        payers: payers(id, &ask.budget, parent.as_ref()),
+        trace_id: trace_id(ctx, submission, parent.as_ref()),
         // Defaults to the parent's intent, which then bears the job's costs as well.
         intent_id: ask.intent_id.or(parent.as_ref().and_then(|parent| parent.intent_id)),
         // A parent cannot pass on a model that it may not use itself (§9.4).
@@ -144,6 +142,8 @@ pub(super) async fn accept(
         on_lost: terms.on_lost,
         max_attempts: terms.max_attempts,
         priority: Priority::of_new(ask.priority, parent.as_ref()),
+        retry: ask.start.retry.clone().or(terms.retry),
+        queue_timeout: ask.start.queue_timeout,
         created_at: now,
         key_id,
         owner,
@@ -152,6 +152,10 @@ pub(super) async fn accept(
         last_seq: 0,
         origin_seq: 0,
         attempt: 0,
+        failures: 0,
+        retried: Vec::new(),
+        not_before: None,
+        queue_due_at: None,
         claim: None,
         cancel: None,
         streamed: None,
@@ -160,9 +164,23 @@ pub(super) async fn accept(
         ended_by: None,
     };
     ctx.stops.require_none(&job.act())?;
+    job.enqueue(now, ask.start.at);
     let preparing = credentials::needed(ctx, &job);
     begin(ctx, conn, locked, &job, preparing).await?;
-    Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing })
+    let input = ask.input.map(|input| input.get().to_owned());
+    Ok(Fresh { job, input, preparing, extra: Extra { labels: ask.labels, rerun: submission.rerun.clone() } })
+}
+
+/// Jobs whose budgets pay a job's costs: those of its parent, and itself if it has a budget.
+fn payers(id: JobId, budget: &Budget, parent: Option<&Job>) -> Vec<JobId> {
+    let above = parent.map(|parent| parent.payers.clone()).unwrap_or_default();
+    above.into_iter().chain((!budget.is_unlimited()).then_some(id)).collect()
+}
+
+/// Trace of a job: its parent's, that of the request, or a new one.
+fn trace_id(ctx: &Ctx, submission: &Submission, parent: Option<&Job>) -> String {
+    let above = parent.map(|parent| parent.trace_id.clone());
+    above.or(submission.trace.map(|trace| trace.id())).unwrap_or_else(|| fresh_trace(ctx))
 }
 
 /// Session of a job, and whether the session counts the job's events.
@@ -191,6 +209,26 @@ fn version(ask: &JobAsk, known: &BTreeMap<String, Known>) -> Result<(String, Ter
     })?;
     let terms = agent.and_then(|agent| agent.terms.get(&version)).cloned().unwrap_or_default();
     Ok((version, terms))
+}
+
+/// Requires that the agent's queue accepts jobs. A draining one finishes its jobs, and so takes the children that these give to
+/// the same agent.
+fn require_accepting(
+    ask: &JobAsk,
+    known: &BTreeMap<String, Known>,
+    version: &str,
+    parent: Option<&Job>,
+) -> Result<(), Refusal> {
+    let name = &ask.agent.name;
+    let is_own = |parent: &Job| parent.agent.split('@').next() == Some(name);
+    if parent.is_some_and(is_own) || !known.get(name).is_some_and(|agent| agent.draining.contains(version)) {
+        return Ok(());
+    }
+    let message = format!(
+        "`{name}@{version}` is being drained and accepts no new jobs. Submit to another agent or version, or again when its \
+         queue is open: GET /api/v1/arcp/agents/{name}/queue."
+    );
+    Err(Refusal::new(Code::AgentNotAvailable, message))
 }
 
 /// Finds the parent, which must be of the same principal; another's counts as missing (ARCP-W-13.9).

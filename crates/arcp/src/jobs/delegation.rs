@@ -11,6 +11,7 @@ use entente_domain::ids::{JobId, SessionId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Caller, Outcome};
+use serde_json::value::RawValue;
 use sqlx::PgConnection;
 
 use super::acceptance::{Origin, Submission, accept, being_prepared, delegate_event};
@@ -21,7 +22,7 @@ use super::reading::conceal;
 use super::reports::{Checked, Child, Denied, EventAsk, Report, Reported, check, told};
 use super::writer::JobWriter;
 use super::writes::Fresh;
-use super::{budgets, log, rows, writes};
+use super::{budgets, log, records, rows, writes};
 use crate::Ctx;
 use crate::{credentials, inventory};
 
@@ -54,7 +55,8 @@ impl Verdict {
 }
 
 impl JobWriter {
-    /// Stores events of a job, all or none. An event that asks for a child creates it in its place (§10).
+    /// Stores events of a job, all or none, and the progress to continue from. An event that asks for a child creates it
+    /// in its place (§10).
     ///
     /// The request is checked as a whole. If it then fails at a child, for an outage for example, the events before
     /// the child are stored; sent again, they are known by their keys, and the child by its `delegate_id`.
@@ -68,12 +70,13 @@ impl JobWriter {
         job_id: JobId,
         token: &str,
         events: Vec<EventAsk>,
+        checkpoint: Option<&RawValue>,
     ) -> Outcome<Reported> {
         caller.require(Scope::JobsWork)?;
         let done = if events.iter().any(|event| event.kind == DELEGATE) {
-            self.post_parts(ctx, job_id, token, events).await
+            self.post_parts(ctx, job_id, token, events, checkpoint).await
         } else {
-            self.hand_report(Report::of_events(job_id, token, events)?).await
+            self.hand_report(Report::with_checkpoint(job_id, token, events, checkpoint)?).await
         };
         conceal(ctx, caller, job_id, done).await
     }
@@ -84,8 +87,9 @@ impl JobWriter {
         job_id: JobId,
         token: &str,
         events: Vec<EventAsk>,
+        checkpoint: Option<&RawValue>,
     ) -> Outcome<Reported> {
-        let _valid = Report::of_events(job_id, token, events.clone())?;
+        let _valid = Report::with_checkpoint(job_id, token, events.clone(), checkpoint)?;
         let mut reported = Reported::default();
         for part in parts(events)? {
             let next = match part {
@@ -102,8 +106,13 @@ impl JobWriter {
             };
             reported = reported.then(next);
             if reported.is_over() {
-                break;
+                return Ok(reported);
             }
+        }
+        if checkpoint.is_some() {
+            // After the events that it covers.
+            let last = Report::with_checkpoint(job_id, token, Vec::new(), checkpoint)?;
+            reported = reported.then(self.hand_report(last).await?);
         }
         Ok(reported)
     }
@@ -199,7 +208,7 @@ async fn delegate_held(
     } else {
         let principal = parent.job().principal.clone();
         let key = parent.job().key_id.zip(parent.job().owner.clone());
-        let submission = Submission { ask, principal, key, trace: None, origin: Origin::Parent };
+        let submission = Submission { ask, principal, key, trace: None, origin: Origin::Parent, rerun: None };
         accept(ctx, &mut tx, &mut locked, &known, &submission).await
     };
     let made = match judged {
@@ -301,6 +310,7 @@ async fn insert(ctx: &Ctx, conn: &mut PgConnection, parent: &mut JobChange, made
         parent.say(DELEGATE, &delegate_event(&made.job));
     }
     writes::insert(conn, std::slice::from_ref(made)).await?;
+    records::insert(conn, &[(&made.job, &made.extra)], made.job.created_at).await?;
     let budget = Budget::of(&made.job.lease)?;
     budgets::insert(conn, &[(made.job.id, &budget)]).await
 }

@@ -29,8 +29,10 @@ use sqlx::PgConnection;
 
 pub(super) use self::change::JobChange;
 pub(super) use self::spending::Call;
+use super::attempts::{self, Attempt, AttemptChange, checkpoints};
 use super::budgets::{self, Reservation};
 use super::log::{self, Stored};
+use super::records::costs;
 use super::{rows, writes};
 use crate::Ctx;
 use crate::jobs::locked::cost_limits::{Bills, CostLimit};
@@ -49,6 +51,8 @@ pub(super) struct LockedJobs {
     cost_limits: BTreeMap<IntentId, CostLimit>,
     /// Costs to record on the intents.
     bills: Bills,
+    /// Costs to record on the jobs.
+    costs: BTreeMap<JobId, Budget>,
     pub logs: BTreeMap<IntentId, IntentLog>,
     touched: BTreeSet<JobId>,
     spent: BTreeSet<JobId>,
@@ -59,6 +63,12 @@ pub(super) struct LockedJobs {
     gone: Vec<ReservationId>,
     ended: Vec<JobId>,
     events: Vec<Stored>,
+    /// Attempts that ended without ending their jobs.
+    attempts: Vec<Attempt>,
+    /// Jobs whose time in the queue changed.
+    put_off: BTreeSet<JobId>,
+    /// Checkpoints to store, with their attempts.
+    checkpoints: BTreeMap<JobId, (u32, String)>,
 }
 
 impl LockedJobs {
@@ -79,7 +89,8 @@ impl LockedJobs {
         intents: &[IntentId],
         now: Timestamp,
     ) -> Outcome<Self> {
-        let jobs = if ids.is_empty() { BTreeMap::new() } else { rows::lock(conn, ids).await? };
+        let mut jobs = if ids.is_empty() { BTreeMap::new() } else { rows::lock(conn, ids).await? };
+        attempts::recall(conn, &mut jobs).await?;
         let mut logs = BTreeMap::new();
         for intent in intents {
             logs.insert(*intent, IntentLog::open(conn, *intent, None, now).await?);
@@ -110,6 +121,7 @@ impl LockedJobs {
             reserved,
             cost_limits,
             bills: Bills::new(),
+            costs: BTreeMap::new(),
             logs,
             touched: BTreeSet::new(),
             spent: BTreeSet::new(),
@@ -119,6 +131,9 @@ impl LockedJobs {
             gone: Vec::new(),
             ended: Vec::new(),
             events: Vec::new(),
+            attempts: Vec::new(),
+            put_off: BTreeSet::new(),
+            checkpoints: BTreeMap::new(),
         })
     }
 
@@ -161,6 +176,7 @@ impl LockedJobs {
             reserved: self.reserved.get(&id).cloned().unwrap_or_default(),
             cost_limit: job.intent_id.and_then(|intent| self.cost_limits.get(&intent)).cloned(),
             bills: Budget::default(),
+            costs: Budget::default(),
             touched: false,
             numbered: false,
             ended: false,
@@ -170,6 +186,7 @@ impl LockedJobs {
             made: Vec::new(),
             gone: Vec::new(),
             events: Vec::new(),
+            attempts: AttemptChange::default(),
             job,
         })
     }
@@ -187,6 +204,13 @@ impl LockedJobs {
         if change.ended {
             self.ended.push(id);
         }
+        if change.attempts.put_off {
+            self.put_off.insert(id);
+        }
+        if let Some(checkpoint) = change.attempts.checkpoint {
+            self.checkpoints.insert(id, (job.attempt, checkpoint));
+        }
+        self.attempts.extend(change.attempts.ended);
         if let Some(counter) = change.counter {
             self.counters.insert(job.session_id, counter);
         }
@@ -194,6 +218,7 @@ impl LockedJobs {
             self.cost_limits.insert(intent, cost_limit);
         }
         self.add_bills(&job, change.bills);
+        self.add_costs(id, change.costs);
         self.budgets.extend(change.budgets);
         self.spent.extend(change.spent);
         self.charges.extend(change.charges);
@@ -209,6 +234,7 @@ impl LockedJobs {
         log::insert(conn, &self.events).await?;
         let changed: Vec<&Job> = self.touched.iter().filter_map(|id| self.jobs.get(id)).collect();
         writes::update(conn, &changed).await?;
+        self.save_attempts(conn).await?;
         let counted: Vec<(SessionId, i64)> =
             self.counted.iter().filter_map(|id| Some((*id, self.counters.get(id)?.last_seq))).collect();
         counters::save(conn, &counted).await?;
@@ -219,7 +245,9 @@ impl LockedJobs {
             self.made.iter().filter(|made| !self.gone.contains(&made.id)).cloned().collect();
         budgets::reserve(conn, &kept, self.now).await?;
         budgets::forget(conn, &self.gone).await?;
+        costs::add(conn, &std::mem::take(&mut self.costs)).await?;
         self.save_bills(ctx, conn).await?;
+        self.save_failures(conn).await?;
         self.save_ends(ctx, conn).await?;
         for log in self.logs.values() {
             if log.has_advanced() {
@@ -228,6 +256,17 @@ impl LockedJobs {
         }
         // The last locks of a transaction: many jobs share these budgets.
         charges::apply(ctx, conn, &self.charges, &self.gone, self.now).await?;
+        Ok(())
+    }
+
+    async fn save_attempts(&self, conn: &mut PgConnection) -> Outcome<()> {
+        attempts::insert(conn, &self.attempts).await?;
+        for job in self.put_off.iter().filter_map(|id| self.jobs.get(id)) {
+            writes::put_off(conn, job).await?;
+        }
+        for (id, (attempt, checkpoint)) in &self.checkpoints {
+            checkpoints::put(conn, *id, *attempt, checkpoint, self.now).await?;
+        }
         Ok(())
     }
 
@@ -250,7 +289,7 @@ impl LockedJobs {
             if job.cancel.is_some() || job.status != JobStatus::Running {
                 ctx.feed.wake(WakeKey::Stop(*id));
             }
-            if job.status == JobStatus::Pending {
+            if job.status == JobStatus::Pending && job.not_before.is_none() {
                 ctx.feed.wake(WakeKey::Work(job.agent.clone()));
             }
         }

@@ -21,6 +21,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::Outcome;
 use serde_json::value::RawValue;
 
+use super::attempts::checkpoints;
 use super::claim_tokens::token_digest;
 use super::locked::{JobChange, LockedJobs};
 
@@ -65,7 +66,8 @@ pub(super) struct Report {
 
 #[derive(Debug, Clone)]
 enum What {
-    Events(Vec<Checked>),
+    /// Events, and the progress to store with them.
+    Events(Vec<Checked>, Option<String>),
     /// The end, and the digest of the report.
     End(End, Digest),
 }
@@ -73,12 +75,23 @@ enum What {
 impl Report {
     /// Checks the events of a job.
     pub fn of_events(job_id: JobId, token: &str, events: Vec<EventAsk>) -> Result<Self, Refusal> {
+        Self::with_checkpoint(job_id, token, events, None)
+    }
+
+    /// Checks the events of a job and the progress that is stored with them.
+    pub fn with_checkpoint(
+        job_id: JobId,
+        token: &str,
+        events: Vec<EventAsk>,
+        checkpoint: Option<&RawValue>,
+    ) -> Result<Self, Refusal> {
         if events.len() > events::EVENTS {
             let message = format!("`events` has more than {} items. Send fewer at once.", events::EVENTS);
             return Err(Refusal::field(Code::InvalidRequest, "events", "too_long", message));
         }
         let checked = events.into_iter().enumerate().map(|(index, event)| check(index, event));
-        let what = What::Events(checked.collect::<Result<_, _>>()?);
+        let checkpoint = checkpoint.map(checkpoints::check).transpose()?;
+        let what = What::Events(checked.collect::<Result<_, _>>()?, checkpoint);
         Ok(Self { job_id, token: token_digest(token), what })
     }
 
@@ -106,7 +119,7 @@ impl Report {
     /// Event keys of the report.
     pub fn event_keys(&self) -> impl Iterator<Item = &str> {
         let events = match &self.what {
-            What::Events(events) => events.as_slice(),
+            What::Events(events, _) => events.as_slice(),
             What::End(..) => &[],
         };
         events.iter().filter_map(|event| event.event_key.as_deref())
@@ -158,6 +171,8 @@ pub struct Reported {
     pub denied: Vec<Denied>,
     /// Children that the job's `delegate` events created.
     pub children: Vec<Child>,
+    /// When the next attempt at the job may begin, if the report was a failure that is retried.
+    pub next_attempt_at: Option<Timestamp>,
 }
 
 impl Reported {
@@ -217,15 +232,21 @@ pub(super) fn judge(
     let mut change = locked.change(report.job_id)?;
     let mut denied = Vec::new();
     match &report.what {
-        What::Events(events) => {
+        What::Events(events, checkpoint) => {
             change.job().hold(&report.token, change.now())?;
             denied = keep(&mut change, events, known)?;
+            if let Some(checkpoint) = checkpoint {
+                change.checkpoint(checkpoint.clone());
+            }
         }
         What::End(end, digest) => {
             let ending = change.job().end(&report.token, digest, outcome(end)?, change.now())?;
             if ending == Ending::First {
-                finish(&mut change, end)?;
-                change.job_mut().ended_by = Some(*digest);
+                // A claim's token is drawn at random, and with it the jitter.
+                let chance = u64::from_be_bytes(report.token.first_chunk().copied().unwrap_or_default());
+                if finish(&mut change, end, (digest, chance))? {
+                    change.job_mut().ended_by = Some(*digest);
+                }
             }
         }
     }
@@ -243,6 +264,7 @@ pub(super) fn told(change: &JobChange, denied: Vec<Denied>) -> Reported {
         lease_expired: job.lease_expired(change.now()),
         denied,
         children: Vec::new(),
+        next_attempt_at: (job.status == JobStatus::Pending).then(|| job.not_before.unwrap_or(change.now())),
     }
 }
 
@@ -307,17 +329,22 @@ fn may_call(change: &JobChange, tool: &str, operation: Option<&Operation>) -> Re
     }
 }
 
-fn finish(change: &mut JobChange, end: &End) -> Outcome<()> {
+/// Ends a job, or begins to wait for the next attempt; returns whether it ended.
+fn finish(change: &mut JobChange, end: &End, by: (&Digest, u64)) -> Outcome<bool> {
     let job = change.job();
     if let Some(cancel) = &job.cancel {
         // The submitter was told of the cancellation, so the job ends as cancelled whatever the report says
         // (§7.4).
         let reason = cancel.reason.clone();
-        return change.fail(Fault::Cancelled, &reason, None, None);
+        return change.fail(Fault::Cancelled, &reason, None, None).map(|()| true);
     }
     match end {
         End::Error { code, message, retryable, details } => {
-            change.fail(fault(code)?, message, *retryable, details.clone())
+            let fault = fault(code)?;
+            if change.retry(fault, message, *retryable, by) {
+                return Ok(false);
+            }
+            change.fail(fault, message, *retryable, details.clone())?;
         }
         End::Result { result, result_id, result_size, summary } => {
             if result.is_some() && result_id.is_some() {
@@ -334,9 +361,10 @@ fn finish(change: &mut JobChange, end: &End) -> Outcome<()> {
                 result_size: size,
                 summary: summary.clone(),
                 completed_at: String::new(),
-            })
+            })?;
         }
     }
+    Ok(true)
 }
 
 /// An empty result is sent as `null`: clients look for the member.

@@ -24,10 +24,11 @@ macro_rules! select {
             "-- " + $name + "
              SELECT j.id, j.agent, j.principal, j.session_id, j.counted, j.lease, j.expires_at, j.deadline, j.idempotency_key,
                     j.fingerprint, j.parent_id, j.delegate_id, j.generation, j.payers, j.trace_id, j.intent_id, j.needs_model,
-                    j.on_lost, j.max_attempts, j.created_at, j.key_id, j.owner, c.reserves, c.precedence, c.status, c.last_seq,
+                    j.on_lost, j.max_attempts, j.retry, j.queue_timeout, j.created_at, j.key_id, j.owner, c.reserves,
+                    c.precedence, c.status, c.last_seq,
                     c.origin_seq, c.attempt, c.worker_id,
                     c.claim_token, c.claim_expires_at, c.claimed_at, c.cancel_reason, c.cancel_due_at, c.streamed, c.abandoned,
-                    c.ended_at, c.ended_by
+                    c.ended_at, c.ended_by, c.failures, c.not_before, c.queue_due_at
              FROM jobs j JOIN job_clock c ON c.job_id = j.id " + $rest $(+ $more)*
             $(, $argument)*
         )
@@ -56,6 +57,8 @@ pub(super) struct Row {
     pub needs_model: bool,
     pub on_lost: String,
     pub max_attempts: i32,
+    pub retry: Option<String>,
+    pub queue_timeout: Option<i32>,
     pub created_at: Timestamp,
     pub key_id: Option<Uuid>,
     pub owner: Option<String>,
@@ -75,6 +78,9 @@ pub(super) struct Row {
     pub abandoned: Vec<String>,
     pub ended_at: Option<Timestamp>,
     pub ended_by: Option<Vec<u8>>,
+    pub failures: i32,
+    pub not_before: Option<Timestamp>,
+    pub queue_due_at: Option<Timestamp>,
 }
 
 impl TryFrom<Row> for Job {
@@ -112,6 +118,8 @@ impl TryFrom<Row> for Job {
             needs_model: row.needs_model,
             on_lost: on_lost(&row.on_lost)?,
             max_attempts: number(row.max_attempts)?,
+            retry: row.retry.as_deref().map(serde_json::from_str).transpose()?,
+            queue_timeout: row.queue_timeout.map(number).transpose()?,
             created_at: row.created_at,
             key_id: row.key_id.map(KeyId::from),
             owner: row.owner,
@@ -121,6 +129,10 @@ impl TryFrom<Row> for Job {
             last_seq: row.last_seq,
             origin_seq: row.origin_seq,
             attempt: number(row.attempt)?,
+            failures: number(row.failures)?,
+            retried: Vec::new(),
+            not_before: row.not_before,
+            queue_due_at: row.queue_due_at,
             claim,
             cancel,
             streamed: row.streamed.as_deref().map(serde_json::from_str).transpose()?,

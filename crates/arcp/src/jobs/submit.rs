@@ -27,14 +27,14 @@ impl JobWriter {
         caller.require(Scope::JobsWrite)?;
         let ask = JobAsk::check(said)?;
         let key = Some((caller.grant.key.id, caller.principal().to_owned()));
-        let submission =
-            Submission { ask, principal: caller.agent.clone(), key, trace: caller.trace, origin };
+        let (principal, trace) = (caller.agent.clone(), caller.trace);
+        let submission = Submission { ask, principal, key, trace, origin, rerun: None };
         submit_and_wait(self, submission).await
     }
 }
 
 /// Submits a job and waits for its credentials, if it gets any; a concurrent repetition waits with it.
-async fn submit_and_wait(job_writer: &JobWriter, submission: Submission) -> Outcome<Submitted> {
+pub(super) async fn submit_and_wait(job_writer: &JobWriter, submission: Submission) -> Outcome<Submitted> {
     let until = Instant::now() + PATIENCE;
     let submitted = loop {
         match job_writer.hand_in(submission.clone()).await {

@@ -1,11 +1,12 @@
 //! Effects of time on jobs: expired leases, passed deadlines, lost workers, ended cancellation grace, expired
-//! idempotency keys; and the follow-up of failed jobs. `Job::due` decides which effect is due.
+//! idempotency keys, reached starts; and the follow-up of failed jobs. `Job::due` decides which effect is due.
 
 use std::collections::BTreeSet;
 
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::wire::ErrorPayload;
 use entente_domain::arcp::jobs::{Due, GRACE_SECONDS, Job, JobStatus};
+use entente_domain::clock::Timestamp;
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::log::events::{Draft, Kind};
@@ -14,6 +15,7 @@ use entente_kernel::{IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
 
+use super::attempts::starting;
 use super::locked::LockedJobs;
 use super::log::{self, Stored};
 use super::{rows, writes};
@@ -24,6 +26,7 @@ use crate::Ctx;
 /// # Errors
 /// The database query fails.
 pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let released = starting::release_due(ctx).await?;
     let due = sqlx::query_scalar!(
         "-- job_clock::due
          SELECT job_id FROM job_clock WHERE due_at <= $1 AND ended_at IS NULL AND status <> 'preparing'
@@ -34,7 +37,7 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     .fetch_all(&ctx.pool)
     .await?;
     let done = run_each(due.into_iter().map(|id| pass(ctx, id.into()))).await?;
-    Ok(done + follow_ends(ctx, limit).await?)
+    Ok(released + done + follow_ends(ctx, limit).await?)
 }
 
 async fn pass(ctx: &Ctx, id: JobId) -> Outcome<u64> {
@@ -44,9 +47,9 @@ async fn pass(ctx: &Ctx, id: JobId) -> Outcome<u64> {
     match due {
         // Another server was first, or the claim was extended: rewriting the row sets the real due time.
         None => change.touch(),
-        Some(Due::Requeue) => change.requeue(),
+        Some(Due::Requeue) => change.lose(),
         Some(Due::End(fault)) => {
-            let message = why(change.job(), fault);
+            let message = why(change.job(), fault, change.now());
             change.fail(fault, &message, None, None)?;
         }
     }
@@ -95,16 +98,19 @@ async fn expired(conn: &mut PgConnection, failed: &[JobId]) -> Outcome<Vec<Job>>
     Ok(jobs)
 }
 
-fn why(job: &Job, fault: Fault) -> String {
+fn why(job: &Job, fault: Fault, now: Timestamp) -> String {
     match fault {
         Fault::Cancelled => {
             job.cancel.as_ref().map_or_else(|| "Cancelled.".to_owned(), |cancel| cancel.reason.clone())
         }
-        Fault::Timeout => "The job took longer than its max_runtime_sec.".to_owned(),
+        Fault::Timeout => job.timeout_reason(now),
         Fault::LeaseExpired => format!(
             "The job's lease ran out and {GRACE_SECONDS} s of grace with it. To go on, submit it again with more time."
         ),
-        _ => format!("Its worker was lost, for the {}. time. It can be submitted again.", job.attempt),
+        _ => format!(
+            "Its worker was lost, for the {}. time. It can be submitted again.",
+            job.attempt - job.failures
+        ),
     }
 }
 

@@ -12,7 +12,9 @@ use entente_kernel::Pool;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::budgets;
+use super::attempts::starting;
+use super::records::Extra;
+use super::{budgets, records};
 use crate::columns::column;
 
 /// A new job with its input.
@@ -23,6 +25,8 @@ pub(super) struct Fresh {
     pub input: Option<String>,
     /// Whether the job still waits for its credentials.
     pub preparing: bool,
+    /// What it has beside its own row.
+    pub extra: Extra,
 }
 
 /// Inserts new jobs and returns their number; skips jobs with a key that another transaction has just used.
@@ -88,9 +92,56 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
         &some_uuids(|job| job.key_id.map(KeyId::uuid)) as &[Option<Uuid>],
         &jobs.iter().map(|job| job.owner.as_deref()).collect::<Vec<_>>() as &[Option<&str>]
     )
+    .execute(&mut *conn)
+    .await?;
+    starting::plan(conn, &jobs).await?;
+    Ok(done.rows_affected())
+}
+
+/// Stores the terms on which a new job starts; most jobs have none.
+pub(super) async fn plan(conn: &mut PgConnection, job: &Job) -> Outcome<()> {
+    sqlx::query!(
+        "-- jobs::plan
+         UPDATE jobs SET retry = $2, queue_timeout = $3 WHERE id = $1",
+        job.id.uuid(),
+        job.retry.as_ref().map(serde_json::to_string).transpose()?,
+        job.queue_timeout.map(column)
+    )
     .execute(conn)
     .await?;
-    Ok(done.rows_affected())
+    Ok(())
+}
+
+/// Stores when a waiting job may be claimed, and until when it may wait.
+pub(super) async fn put_off(conn: &mut PgConnection, job: &Job) -> Outcome<()> {
+    sqlx::query!(
+        "-- job_clock::put_off
+         UPDATE job_clock SET agent = $2, not_before = $3, queue_due_at = $4, failures = $5 WHERE job_id = $1",
+        job.id.uuid(),
+        if job.not_before.is_some() { "" } else { &job.agent },
+        job.not_before,
+        job.queue_due_at,
+        column(job.failures)
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Releases up to `limit` jobs that may be claimed from now on; returns the agent of each.
+pub(super) async fn release(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<String>> {
+    let agents = sqlx::query_scalar!(
+        "-- job_clock::release
+         WITH due AS (
+             SELECT job_id FROM job_clock WHERE not_before <= $1 ORDER BY not_before LIMIT $2 FOR UPDATE SKIP LOCKED)
+         UPDATE job_clock c SET agent = j.agent, not_before = NULL FROM due d JOIN jobs j ON j.id = d.job_id
+         WHERE c.job_id = d.job_id RETURNING j.agent",
+        now,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(agents)
 }
 
 /// Ids as one text, for an array within an array.
@@ -221,11 +272,13 @@ macro_rules! claim {
              UPDATE job_clock c SET status = 'running', attempt = c.attempt + 1, worker_id = $3,
                  claim_token = ($4::bytea[])[f.place], claim_expires_at = $5, claimed_at = $6,
                  due_at = least(c.due_at, $5)
-             FROM found f WHERE c.job_id = f.job_id AND f.plain RETURNING c.job_id, c.attempt)
+             FROM found f WHERE c.job_id = f.job_id AND f.plain
+             RETURNING c.job_id, c.attempt, c.signals_sent > c.signals_acked AS signals, c.signals_acked)
          SELECT j.id AS "job_id!", j.agent AS "agent!", CASE WHEN c.attempt IS NOT NULL THEN j.input END AS input,
                 j.lease AS "lease!", j.expires_at, j.payers AS "payers!", j.trace_id AS "trace_id!", j.parent_id, j.delegate_id,
                 j.intent_id, j.principal AS "principal!", j.deadline, c.attempt AS "attempt?", f.place AS "place!",
-                f.several AS "several!"
+                f.several AS "several!", coalesce(c.signals, false) AS "signals!", coalesce(c.signals_acked, 0) AS "signals_acked!",
+                (SELECT k.body FROM job_checkpoints k WHERE k.job_id = j.id AND c.attempt IS NOT NULL) AS checkpoint
          FROM found f JOIN jobs j ON j.id = f.job_id LEFT JOIN claimed c ON c.job_id = f.job_id ORDER BY f.place"#,
             $of,
             with.tokens.count(),
@@ -242,7 +295,17 @@ macro_rules! claim {
 }
 pub(super) use claim;
 
-/// Extends the claims with these jobs and digests of tokens; returns the jobs still held and whether each has to stop.
+/// A job whose claim was extended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extended {
+    /// Whether it has to stop.
+    pub cancel: bool,
+    /// Number of its last signal, and of the last acknowledged one.
+    pub signals_sent: i64,
+    pub signals_acked: i64,
+}
+
+/// Extends the claims with these jobs and digests of tokens; returns the jobs still held.
 ///
 /// Leaves `due_at`, when the sweep checks again, as it was, so that a heartbeat updates no index.
 pub(super) async fn extend(
@@ -250,7 +313,7 @@ pub(super) async fn extend(
     held: &[(JobId, Digest)],
     until: Timestamp,
     now: Timestamp,
-) -> Outcome<BTreeMap<JobId, bool>> {
+) -> Outcome<BTreeMap<JobId, Extended>> {
     let (ids, tokens): (Vec<Uuid>, Vec<&[u8]>) =
         held.iter().map(|(id, token)| (id.uuid(), token.as_slice())).unzip();
     let rows = sqlx::query!(
@@ -260,7 +323,7 @@ pub(super) async fn extend(
              WHERE c.claim_token = h.token AND c.status = 'running' AND c.claim_expires_at > $4
              ORDER BY c.job_id FOR UPDATE OF c)
          UPDATE job_clock c SET claim_expires_at = greatest(c.claim_expires_at, $3) FROM held h WHERE c.job_id = h.job_id
-         RETURNING c.job_id, c.cancel_due_at IS NOT NULL AS "cancel!""#,
+         RETURNING c.job_id, c.cancel_due_at IS NOT NULL AS "cancel!", c.signals_sent, c.signals_acked"#,
         &ids,
         &tokens as &[&[u8]],
         until,
@@ -268,7 +331,11 @@ pub(super) async fn extend(
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.job_id.into(), row.cancel)).collect())
+    let extended = rows.into_iter().map(|row| {
+        let (signals_sent, signals_acked) = (row.signals_sent, row.signals_acked);
+        (row.job_id.into(), Extended { cancel: row.cancel, signals_sent, signals_acked })
+    });
+    Ok(extended.collect())
 }
 
 /// Makes a job with new credentials available to workers; returns whether it still waited for them.
@@ -303,6 +370,7 @@ pub(super) async fn drop_preparing(conn: &mut PgConnection, ids: &[JobId]) -> Ou
     )
     .execute(&mut *conn)
     .await?;
+    records::drop_all(conn, &dropped).await?;
     budgets::drop_all(conn, &dropped).await
 }
 
@@ -383,4 +451,29 @@ pub(super) async fn give_back_unstopped(conn: &mut PgConnection) -> Outcome<Vec<
     .fetch_all(conn)
     .await?;
     Ok(agents)
+}
+
+/// Counts another signal of a job, whose row is locked; returns its number.
+pub(super) async fn next_signal(conn: &mut PgConnection, id: JobId) -> Outcome<i64> {
+    let seq = sqlx::query_scalar!(
+        "-- job_clock::next_signal
+         UPDATE job_clock SET signals_sent = signals_sent + 1 WHERE job_id = $1 RETURNING signals_sent",
+        id.uuid()
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(seq)
+}
+
+/// Notes the last acknowledged signal of a job, whose row is locked.
+pub(super) async fn signals_acknowledged(conn: &mut PgConnection, id: JobId, upto: i64) -> Outcome<()> {
+    sqlx::query!(
+        "-- job_clock::signals_acknowledged
+         UPDATE job_clock SET signals_acked = $2 WHERE job_id = $1",
+        id.uuid(),
+        upto
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }

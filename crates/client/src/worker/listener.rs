@@ -48,6 +48,8 @@ pub(super) struct Listener<'a> {
     /// Cancelled when the command itself has exited.
     pub(super) exited: &'a CancellationToken,
     pub(super) items: &'a Sender<Item>,
+    /// Whether the command takes signals.
+    pub(super) takes_signals: bool,
 }
 
 impl Listener<'_> {
@@ -101,7 +103,7 @@ impl Listener<'_> {
                 format!("a line of the command's output has more than {LINE_BYTES} bytes: stream the result");
             return self.end(End::Error(Failed::with("INTERNAL_ERROR", message))).await;
         }
-        match lines::read(line) {
+        match lines::read(line, self.takes_signals) {
             Line::Event { kind, .. } if line.len() > BODY_BYTES => {
                 self.note(
                     "error",
@@ -123,6 +125,8 @@ impl Listener<'_> {
                 self.end(end).await;
             }
             Line::Error(failed) => self.end(End::Error(failed)).await,
+            Line::Checkpoint(checkpoint) => self.send(Item::Checkpoint(checkpoint)).await,
+            Line::Acknowledge(seq) => self.send(Item::Acknowledge(seq)).await,
             Line::Authorize(question) => self.send(Item::Authorize(question)).await,
             Line::Value(value) => {
                 // Only the last one is the result; earlier ones go to the log.
@@ -144,7 +148,8 @@ impl Listener<'_> {
     async fn event(&self, kind: String, ts: Option<String>, body: Box<RawValue>) {
         let number = self.seen.events.get();
         self.seen.events.set(number + 1);
-        let event_key = format!("{}-{number}", self.job.attempt);
+        // Of this claim: an attempt that is handed back is made again under its number.
+        let event_key = format!("{}-{number}", self.job.result_id);
         self.send(Item::Event(Event { kind, ts: ts.unwrap_or_else(moment), body, event_key })).await;
     }
 

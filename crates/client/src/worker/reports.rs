@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use entente_domain::canonical::{hex, sha256};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -14,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Claimed;
 use super::lines::Failed;
+use crate::output::note;
 use crate::remote::{Api, Failure, segment};
 
 /// Queued items at which the command is blocked: enough for a server's restart, without using much memory.
@@ -31,6 +33,8 @@ const INLINE_BYTES: usize = 512 * 1024;
 const CHUNK: usize = 96 * 1024;
 /// Time limit for a request that the server does not hold.
 pub(super) const CALL: Duration = Duration::from_secs(15);
+/// Seconds that the server may hold a request for signals: less than [`CALL`].
+const SIGNAL_WAIT_SECONDS: u64 = 10;
 /// First and longest pause between attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -61,7 +65,10 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) enum Item {
     Event(Event),
+    Checkpoint(Box<RawValue>),
     Authorize(Value),
+    /// The command has taken the signals up to this number.
+    Acknowledge(i64),
     End(End),
 }
 
@@ -133,6 +140,14 @@ pub(super) struct Reporter<'a> {
 /// The job no longer belongs to this worker.
 struct Gone;
 
+/// The signals of a job.
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct Taken {
+    signals: Vec<Value>,
+    cancel_requested: bool,
+}
+
 #[derive(serde::Deserialize, Default)]
 struct EventReport {
     #[serde(default)]
@@ -157,10 +172,12 @@ impl Reporter<'_> {
                     next = other;
                     self.events(&batch).await
                 }
+                Item::Checkpoint(checkpoint) => self.checkpoint(&checkpoint).await,
                 Item::Authorize(question) => self.authorize(question).await.map(|answer| {
                     // A command that has exited needs no answer.
                     let _gone = answers.send(answer.to_string());
                 }),
+                Item::Acknowledge(seq) => self.acknowledge(seq).await,
                 Item::End(end) => return self.end(end).await.unwrap_or(Fate::Lost),
             };
             if told.is_err() {
@@ -203,12 +220,58 @@ impl Reporter<'_> {
     }
 
     async fn batch(&self, batch: &[Event]) -> Result<Result<(), Failure>, Gone> {
-        let body = Reported { claim_token: &self.job.claim_token, events: batch };
-        Ok(self.post::<EventReport>("events", &body).await?.map(|kept| {
+        self.report(&Reported { claim_token: &self.job.claim_token, events: batch, checkpoint: None }).await
+    }
+
+    /// Stores progress; if the server refuses it, the job goes on with the progress stored before.
+    async fn checkpoint(&self, checkpoint: &RawValue) -> Result<(), Gone> {
+        let claim_token = &self.job.claim_token;
+        let body = Reported { claim_token, events: &[], checkpoint: Some(checkpoint) };
+        if let Err(refusal) = self.report(&body).await? {
+            let note = log("error", &format!("the server refused a checkpoint: {refusal}"));
+            let sum = sha256(checkpoint.get().as_bytes());
+            let event_key = format!("{}-checkpoint-{}", self.job.result_id, hex(&sum[..8]));
+            let note = Event { kind: "log".to_owned(), ts: super::moment(), body: note, event_key };
+            self.batch(&[note]).await?.unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    async fn report(&self, body: &Reported<'_>) -> Result<Result<(), Failure>, Gone> {
+        Ok(self.post::<EventReport>("events", body).await?.map(|kept| {
             if kept.cancel_requested {
                 (self.on_cancel)();
             }
         }))
+    }
+
+    /// Acknowledges signals; a wrong number is noted, because the job lives on.
+    async fn acknowledge(&self, seq: i64) -> Result<(), Gone> {
+        let body = json!({ "claim_token": self.job.claim_token, "seq": seq });
+        if let Err(refusal) = self.post::<Value>("signals/ack", &body).await? {
+            note(&format!("{}: {refusal}", self.job.job_id));
+        }
+        Ok(())
+    }
+
+    /// Passes the job's signals on as lines, each once in this attempt, until the receiver has gone or the job is lost.
+    pub(super) async fn signals(&self, lines: UnboundedSender<String>) {
+        let mut after = 0;
+        loop {
+            let body = json!({ "claim_token": self.job.claim_token, "after": after, "wait_sec": SIGNAL_WAIT_SECONDS });
+            let Ok(Ok(taken)) = self.post::<Taken>("signals/wait", &body).await else { return };
+            let count = taken.signals.len();
+            for signal in taken.signals {
+                after = signal["seq"].as_i64().unwrap_or(after);
+                if lines.send(json!({ "signal": signal }).to_string()).is_err() {
+                    return;
+                }
+            }
+            // A job that is to stop has no more signals to wait for, and its answers come at once.
+            if taken.cancel_requested && count == 0 {
+                return;
+            }
+        }
     }
 
     /// Asks for authority (ARCP-W-11.2.6), and returns the server's answer with the call's id.
@@ -297,7 +360,7 @@ impl Reporter<'_> {
                 kind: "result_chunk".to_owned(),
                 ts: super::moment(),
                 body: raw(&body),
-                event_key: format!("{}-result-{index}", self.job.attempt),
+                event_key: format!("{}-result-{index}", self.job.result_id),
             };
             if let Err(refusal) = self.batch(&[event]).await? {
                 let message = format!("the server refused a part of the result: {refusal}");
@@ -314,6 +377,8 @@ impl Reporter<'_> {
 struct Reported<'a> {
     claim_token: &'a str,
     events: &'a [Event],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<&'a RawValue>,
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,10 @@
 //! Jobs (ARCP §7): their states, transitions and ends.
 //!
 //! Requests are in `jobs/ask.rs`, workers' reports in `jobs/events.rs`, children that they ask for in
-//! `jobs/delegations.rs`, the order of claims in `jobs/order.rs`, members beyond ARCP in `jobs/beyond.rs`, ends in `jobs/ends.rs`, payloads for clients in `jobs/wire.rs`, permissions and budgets in `capabilities.rs` and `budgets.rs`, streamed results in
+//! `jobs/delegations.rs`, the order of claims in `jobs/order.rs`, retries in `jobs/retries.rs`, starts in `jobs/starts.rs`,
+//! members beyond ARCP in `jobs/beyond.rs`, ends in `jobs/ends.rs`, labels in `jobs/labels.rs`, signals in `jobs/signals.rs`,
+//! running a job again in `jobs/reruns.rs`, payloads for clients in `jobs/wire.rs`, permissions and budgets in
+//! `capabilities.rs` and `budgets.rs`, streamed results in
 //! `chunks.rs`.
 
 pub mod ask;
@@ -9,8 +12,13 @@ pub mod beyond;
 pub mod delegations;
 pub mod ends;
 pub mod events;
+pub mod labels;
 pub mod may;
 pub mod order;
+pub mod reruns;
+pub mod retries;
+pub mod signals;
+pub mod starts;
 pub mod wire;
 
 use chrono::TimeDelta;
@@ -20,6 +28,7 @@ use crate::arcp::capabilities::Authority;
 use crate::arcp::chunks::Streamed;
 use crate::arcp::faults::Fault;
 use crate::arcp::jobs::order::Priority;
+use crate::arcp::jobs::retries::{Retried, RetryPolicy};
 use crate::canonical::Digest;
 use crate::clock::Timestamp;
 use crate::ids::{IntentId, JobId, KeyId, SessionId, WorkerId};
@@ -32,7 +41,9 @@ use crate::subjects::{Act, unversioned};
 pub const GRACE_SECONDS: i64 = 1;
 
 /// The status of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
     /// Accepted, and waiting for a worker.
@@ -204,6 +215,10 @@ pub struct Job {
     pub max_attempts: u32,
     /// Its place among waiting jobs.
     pub priority: Priority,
+    /// The treatment after a failure that its worker reports; `None` ends it.
+    pub retry: Option<RetryPolicy>,
+    /// Seconds that it may wait in the queue at a time.
+    pub queue_timeout: Option<u32>,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// The key that submitted it, or its eldest ancestor, and that key's principal.
@@ -220,6 +235,14 @@ pub struct Job {
     pub origin_seq: i64,
     /// Number of times it was claimed.
     pub attempt: u32,
+    /// Number of attempts that failed and were followed by another.
+    pub failures: u32,
+    /// The reports of these failures, as far as they are loaded: a lock does.
+    pub retried: Vec<Retried>,
+    /// When it may be claimed, if not at once.
+    pub not_before: Option<Timestamp>,
+    /// When its wait in the queue ends it; without a meaning while it runs.
+    pub queue_due_at: Option<Timestamp>,
     /// The current claim.
     pub claim: Option<Claim>,
     /// The cancel request, if any.
@@ -296,17 +319,17 @@ impl Job {
         outcome: JobStatus,
         now: Timestamp,
     ) -> Result<Ending, Refusal> {
+        if let Some(before) = self.retried.iter().find(|before| same(&before.token, token)) {
+            // That attempt is over, and the job went on.
+            return if before.report == *report { Ok(Ending::Again) } else { Err(other_report()) };
+        }
         let claimed = self.claim.as_ref().is_some_and(|claim| same(&claim.token, token));
         if !claimed || !self.status.is_terminal() {
             return self.hold(token, now).map(|()| Ending::First);
         }
         match &self.ended_by {
             Some(before) if before == report => Ok(Ending::Again),
-            Some(_) => Err(Refusal::new(
-                Code::ClaimLost,
-                "The job ended with another report of yours, which stands. Nothing was changed: drop the job, and submit a new \
-                 one if its outcome was wrong.",
-            )),
+            Some(_) => Err(other_report()),
             None if outcome == self.status && outcome != JobStatus::Success => Ok(Ending::Again),
             None => self.hold(token, now).map(|()| Ending::First),
         }
@@ -329,7 +352,7 @@ impl Job {
         }
         let claim = self.claim.as_ref().map(|claim| claim.expires_at);
         let cancel = self.cancel.as_ref().map(|cancel| cancel.due_at);
-        [self.lease_end(), self.deadline, claim, cancel].into_iter().flatten().min()
+        [self.lease_end(), self.deadline, claim, cancel, self.queue_end()].into_iter().flatten().min()
     }
 
     /// When the end of the lease ends the job too.
@@ -344,12 +367,13 @@ impl Job {
             return None;
         }
         let lost = match self.on_lost {
-            OnLost::Requeue if self.attempt < self.max_attempts => Due::Requeue,
+            OnLost::Requeue if self.attempt - self.failures < self.max_attempts => Due::Requeue,
             OnLost::Requeue | OnLost::Fail => Due::End(Fault::InternalError),
         };
         let ends = [
             (self.cancel.as_ref().map(|cancel| cancel.due_at), Due::End(Fault::Cancelled)),
             (self.deadline, Due::End(Fault::Timeout)),
+            (self.queue_end(), Due::End(Fault::Timeout)),
             (self.lease_end(), Due::End(Fault::LeaseExpired)),
         ];
         let due = |end: &(Option<Timestamp>, Due)| end.0.filter(|at| *at <= now).map(|at| (at, end.1));
@@ -369,6 +393,15 @@ impl Job {
             self.abandoned.push(begun.result_id);
         }
     }
+}
+
+/// Refusal of a report after another one under the same claim.
+fn other_report() -> Refusal {
+    Refusal::new(
+        Code::ClaimLost,
+        "Your attempt ended with another report of yours, which stands. Nothing was changed: drop the job, and submit a new \
+         one if its outcome was wrong.",
+    )
 }
 
 /// Compares digests in constant time.

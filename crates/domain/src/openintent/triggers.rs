@@ -1,12 +1,13 @@
 //! Triggers (RFC-0017): standing declarations that create intents when a condition is met. This file has their data,
 //! creation and changes; the schedule is in `triggers/schedule.rs`, event filters in `triggers/filter.rs`, incoming
-//! webhooks in `triggers/hooks.rs`, intent creation in `triggers/making.rs`, state transitions in
+//! webhooks in `triggers/hooks.rs`, intent creation in `triggers/making.rs`, jobs in `triggers/jobs.rs`, state transitions in
 //! `triggers/course.rs`.
 
 pub mod course;
 pub mod cron;
 pub mod filter;
 pub mod hooks;
+mod jobs;
 pub mod lineage;
 pub mod making;
 pub mod schedule;
@@ -91,6 +92,9 @@ pub struct Trigger {
     pub condition: Option<Condition>,
     /// Template of the intent.
     pub template: Option<IntentTemplate>,
+    /// Template of the request for a job, which it submits in place of creating an intent.
+    #[serde(default)]
+    pub job: Option<Map<String, Value>>,
     /// Behaviour while one of its intents is open.
     pub deduplication: Deduplication,
     /// Namespace: deduplication compares with intents of triggers in it.
@@ -129,6 +133,8 @@ pub struct TriggerAsk {
     pub condition: Option<Option<Condition>>,
     /// See [`Trigger::template`].
     pub template: Option<Option<IntentTemplate>>,
+    /// See [`Trigger::job`].
+    pub job: Option<Option<Map<String, Value>>>,
     /// See [`Trigger::deduplication`].
     pub deduplication: Option<Deduplication>,
     /// See [`Trigger::namespace`].
@@ -148,6 +154,7 @@ impl TriggerAsk {
         self.name.is_none()
             && self.condition.is_none()
             && self.template.is_none()
+            && self.job.is_none()
             && self.deduplication.is_none()
             && self.namespace.is_none()
             && self.cooldown_seconds.is_none()
@@ -178,6 +185,7 @@ impl Trigger {
             disabled_reason: None,
             condition: None,
             template: None,
+            job: None,
             deduplication: Deduplication::Allow,
             namespace: None,
             cooldown_seconds: None,
@@ -206,6 +214,7 @@ impl Trigger {
             enabled: ask.enabled.unwrap_or(self.enabled),
             condition: ask.condition.unwrap_or_else(|| self.condition.clone()),
             template: ask.template.unwrap_or_else(|| self.template.clone()),
+            job: ask.job.unwrap_or_else(|| self.job.clone()),
             deduplication: ask.deduplication.unwrap_or(self.deduplication),
             namespace: ask.namespace.unwrap_or_else(|| self.namespace.clone()),
             cooldown_seconds: ask.cooldown_seconds.unwrap_or(self.cooldown_seconds),
@@ -256,7 +265,8 @@ impl Trigger {
         if let Some(condition) = &self.condition {
             Self::check_condition(condition)?;
         }
-        self.template.as_ref().map_or(Ok(()), IntentTemplate::check)
+        self.template.as_ref().map_or(Ok(()), IntentTemplate::check)?;
+        self.check_job()
     }
 
     fn check_condition(condition: &Condition) -> Result<(), Refusal> {

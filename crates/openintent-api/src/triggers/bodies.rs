@@ -166,7 +166,11 @@ pub struct TriggerBody {
     condition: Option<ConditionBody>,
     /// The intent to create.
     intent_template: Option<TemplateBody>,
-    /// Behaviour while an intent of the same type is open.
+    /// The request for a job to submit in place of creating an intent, as in `POST /jobs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    job: Option<Map<String, Value>>,
+    /// Behaviour while an intent of the same type, or the last job, is open.
     deduplication: Deduplication,
     /// Namespace of the trigger.
     namespace: Option<String>,
@@ -218,6 +222,7 @@ impl TriggerBody {
             disabled_reason: trigger.disabled_reason,
             condition: trigger.condition.map(|condition| ConditionBody::new(condition, dialect)),
             intent_template: trigger.template.map(TemplateBody::from),
+            job: trigger.job,
             deduplication: trigger.deduplication,
             namespace: trigger.namespace,
             cooldown_seconds: trigger.cooldown_seconds,
@@ -265,6 +270,12 @@ pub struct AskBody {
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<TemplateBody>)]
     intent_template: Option<Option<TemplateBody>>,
+    /// The request for a job to submit in place of creating an intent, as in `POST /jobs` (beyond RFC-0017), for the types
+    /// `schedule` and `webhook`; its texts may contain placeholders. A job is submitted once per due time, as the agent of
+    /// the trigger, whose key needs `jobs:write`.
+    #[serde(default, deserialize_with = "said")]
+    #[schema(value_type = Option<Object>, example = json!({ "agent": "report", "input": { "day": "{{ today }}" } }))]
+    job: Option<Option<Map<String, Value>>>,
     /// Behaviour while an intent of the same type is open; defaults to `allow`.
     deduplication: Option<Deduplication>,
     /// Namespace of the trigger.
@@ -301,6 +312,7 @@ impl AskBody {
             enabled: self.enabled,
             condition,
             template: self.intent_template.map(|given| given.map(IntentTemplate::from)),
+            job: self.job,
             deduplication: self.deduplication,
             namespace: self.namespace,
             cooldown_seconds: self.cooldown_seconds,

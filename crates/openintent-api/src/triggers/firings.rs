@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, get, post, web};
 use entente_domain::identity::keys::Dialect;
-use entente_domain::ids::{FiringId, IntentId, TriggerId};
+use entente_domain::ids::{FiringId, IntentId, JobId, TriggerId};
 use entente_domain::limits::TRIGGER_BODY_BYTES;
 use entente_domain::openintent::triggers::Cause;
 use entente_domain::refusal::{Code, Refusal};
@@ -137,6 +137,9 @@ struct FiringBody {
     detail: Option<String>,
     /// The created intent.
     intent_id: Option<IntentId>,
+    /// The submitted job; absent until it is submitted, within a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job_id: Option<JobId>,
     /// When the firing was due, if it was scheduled.
     due_at: Option<WireTime>,
     /// Agent that fired the trigger manually.
@@ -158,6 +161,7 @@ impl FiringBody {
             reason: firing.reason,
             detail: firing.detail,
             intent_id: firing.intent_id,
+            job_id: firing.job_id,
             due_at: firing.due_at.map(time),
             fired_by: firing.fired_by,
             fired_at: time(firing.created_at),

@@ -1,7 +1,7 @@
 //! Rows of firings. Table `trigger_firings`.
 
 use entente_domain::clock::Timestamp;
-use entente_domain::ids::{FiringId, IntentId, TriggerId};
+use entente_domain::ids::{FiringId, IntentId, JobId, TriggerId};
 use entente_domain::openintent::triggers::Cause;
 use entente_kernel::{AppError, Outcome, unknown};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub enum FiringStatus {
     Heard,
     /// It waits until an open intent of the same type is over.
     Waiting,
-    /// It created an intent.
+    /// It created an intent, or a job.
     Fired,
     /// It was not to create an intent.
     Skipped,
@@ -71,6 +71,12 @@ pub struct Firing {
     pub detail: Option<String>,
     /// The intent that it created.
     pub intent_id: Option<IntentId>,
+    /// The job that it submitted.
+    #[serde(default)]
+    pub job_id: Option<JobId>,
+    /// Request for a job, as JSON, while it is to be submitted.
+    #[serde(skip)]
+    pub job: Option<String>,
     /// Scheduled time.
     pub due_at: Option<Timestamp>,
     /// The event: its intent and its number in the intent's log.
@@ -104,6 +110,8 @@ impl Firing {
             reason: None,
             detail: None,
             intent_id: None,
+            job_id: None,
+            job: None,
             due_at: None,
             source: None,
             fired_by: None,
@@ -123,6 +131,8 @@ struct Row {
     reason: Option<String>,
     detail: Option<String>,
     intent_id: Option<uuid::Uuid>,
+    job_id: Option<uuid::Uuid>,
+    job: Option<String>,
     due_at: Option<Timestamp>,
     source_intent: Option<uuid::Uuid>,
     source_seq: Option<i64>,
@@ -145,6 +155,8 @@ impl TryFrom<Row> for Firing {
             reason: row.reason,
             detail: row.detail,
             intent_id: row.intent_id.map(IntentId::from),
+            job_id: row.job_id.map(JobId::from),
+            job: row.job,
             due_at: row.due_at,
             source: row.source_intent.map(IntentId::from).zip(row.source_seq),
             fired_by: row.fired_by,
@@ -161,7 +173,7 @@ macro_rules! select {
         sqlx::query_as!(
             Row,
             "-- " + $name + "
-             SELECT f.id, f.trigger_id, f.cause, f.cause_key, f.status, f.reason, f.detail, f.intent_id, f.due_at,
+             SELECT f.id, f.trigger_id, f.cause, f.cause_key, f.status, f.reason, f.detail, f.intent_id, f.job_id, f.job, f.due_at,
                     f.source_intent, f.source_seq, f.fired_by, f.brought, f.created_at, f.done_at
              FROM trigger_firings f " + $rest
             $(, $argument)*
@@ -259,10 +271,10 @@ pub(super) async fn insert(conn: &mut PgConnection, firings: &[Firing]) -> Outco
     let done = sqlx::query!(
         "-- trigger_firings::insert
          INSERT INTO trigger_firings (id, trigger_id, cause, cause_key, status, reason, detail, intent_id, due_at,
-                                      source_intent, source_seq, fired_by, brought, created_at, done_at)
+                                      source_intent, source_seq, fired_by, brought, created_at, done_at, job)
          SELECT * FROM UNNEST($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
              $8::uuid[], $9::timestamptz[], $10::uuid[], $11::bigint[], $12::text[], $13::text[], $14::timestamptz[],
-             $15::timestamptz[])
+             $15::timestamptz[], $16::text[])
          ON CONFLICT ON CONSTRAINT trigger_firings_once DO NOTHING",
         &firings.iter().map(|one| one.id.uuid()).collect::<Vec<_>>(),
         &firings.iter().map(|one| one.trigger_id.uuid()).collect::<Vec<_>>(),
@@ -278,7 +290,8 @@ pub(super) async fn insert(conn: &mut PgConnection, firings: &[Firing]) -> Outco
         &optional(|one| one.fired_by.as_deref()) as &[Option<&str>],
         &optional(|one| one.brought.as_deref()) as &[Option<&str>],
         &firings.iter().map(|one| one.created_at).collect::<Vec<_>>(),
-        &firings.iter().map(|one| one.done_at).collect::<Vec<_>>() as &[Option<Timestamp>]
+        &firings.iter().map(|one| one.done_at).collect::<Vec<_>>() as &[Option<Timestamp>],
+        &optional(|one| one.job.as_deref()) as &[Option<&str>]
     )
     .execute(conn)
     .await?;
@@ -289,7 +302,7 @@ pub(super) async fn insert(conn: &mut PgConnection, firings: &[Firing]) -> Outco
 pub(super) async fn save(conn: &mut PgConnection, firing: &Firing) -> Outcome<()> {
     sqlx::query!(
         "-- trigger_firings::save
-         UPDATE trigger_firings SET status = $2, reason = $3, detail = $4, intent_id = $5, brought = $6, done_at = $7
+         UPDATE trigger_firings SET status = $2, reason = $3, detail = $4, intent_id = $5, brought = $6, done_at = $7, job = $8
          WHERE id = $1",
         firing.id.uuid(),
         firing.status.as_str(),
@@ -297,11 +310,94 @@ pub(super) async fn save(conn: &mut PgConnection, firing: &Firing) -> Outcome<()
         firing.detail,
         firing.intent_id.map(IntentId::uuid),
         firing.brought,
-        firing.done_at
+        firing.done_at,
+        firing.job
     )
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Jobs of a trigger's latest firings that are searched for one that runs: with `skip` only the last one can.
+const LATEST: i64 = 100;
+
+/// Returns whether a job of the trigger's latest firings has not ended, or is to be submitted.
+pub(super) async fn job_is_open(conn: &mut PgConnection, trigger: TriggerId) -> Outcome<bool> {
+    let open = sqlx::query_scalar!(
+        r#"-- trigger_firings::job_is_open
+         SELECT EXISTS (SELECT 1 FROM (
+             SELECT job, job_id FROM trigger_firings WHERE trigger_id = $1 ORDER BY number DESC LIMIT $2) f
+             WHERE f.job IS NOT NULL
+                OR EXISTS (SELECT 1 FROM job_clock c WHERE c.job_id = f.job_id AND c.ended_at IS NULL)) AS "open!""#,
+        trigger.uuid(),
+        LATEST
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(open)
+}
+
+/// A firing whose job is to be submitted.
+pub(super) struct WithJob {
+    pub id: FiringId,
+    pub trigger_id: TriggerId,
+    pub request: String,
+    pub created_at: Timestamp,
+}
+
+/// Returns firings whose jobs are to be submitted, oldest first.
+pub(super) async fn jobs(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<WithJob>> {
+    let rows = sqlx::query!(
+        r#"-- trigger_firings::jobs
+         SELECT id, trigger_id, job AS "job!", created_at FROM trigger_firings WHERE job IS NOT NULL ORDER BY number LIMIT $1"#,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    let found = rows.into_iter().map(|row| WithJob {
+        id: row.id.into(),
+        trigger_id: row.trigger_id.into(),
+        request: row.job,
+        created_at: row.created_at,
+    });
+    Ok(found.collect())
+}
+
+/// Records the job of a firing; returns its trigger if the job was still to be submitted.
+pub(super) async fn job_submitted(
+    conn: &mut PgConnection,
+    id: FiringId,
+    job: JobId,
+) -> Outcome<Option<TriggerId>> {
+    let trigger = sqlx::query_scalar!(
+        "-- trigger_firings::job_submitted
+         UPDATE trigger_firings SET job_id = $2, job = NULL WHERE id = $1 AND job IS NOT NULL RETURNING trigger_id",
+        id.uuid(),
+        job.uuid()
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(trigger.map(TriggerId::from))
+}
+
+/// Marks a firing as failed because its job was refused; returns its trigger if the job was still to be submitted.
+pub(super) async fn job_refused(
+    conn: &mut PgConnection,
+    id: FiringId,
+    why: &str,
+    now: Timestamp,
+) -> Outcome<Option<TriggerId>> {
+    let trigger = sqlx::query_scalar!(
+        "-- trigger_firings::job_refused
+         UPDATE trigger_firings SET status = 'failed', reason = 'refused', detail = $2, job = NULL, done_at = $3
+         WHERE id = $1 AND job IS NOT NULL RETURNING trigger_id",
+        id.uuid(),
+        why,
+        now
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(trigger.map(TriggerId::from))
 }
 
 /// Marks a firing as failed because it cannot run; returns its trigger if the firing was still to run.

@@ -34,6 +34,7 @@ struct Row {
     disabled_reason: Option<String>,
     condition: Option<String>,
     template: Option<String>,
+    job: Option<String>,
     deduplication: String,
     namespace: Option<String>,
     cooldown_seconds: Option<i32>,
@@ -70,6 +71,7 @@ impl TryFrom<Row> for Stored {
             disabled_reason: row.disabled_reason.as_deref().map(reason).transpose()?,
             condition: row.condition.as_deref().map(serde_json::from_str).transpose()?,
             template: row.template.as_deref().map(serde_json::from_str).transpose()?,
+            job: row.job.as_deref().map(serde_json::from_str).transpose()?,
             deduplication: Deduplication::parse(&row.deduplication)
                 .ok_or_else(|| unknown("deduplication", &row.deduplication))?,
             namespace: row.namespace,
@@ -97,7 +99,7 @@ macro_rules! select {
             "-- " + $name + "
              SELECT t.id, t.principal_id, t.agent_id, t.key_id, t.name, t.kind, t.enabled, t.disabled_reason, t.condition,
                     t.template, t.deduplication, t.namespace, t.cooldown_seconds, t.max_fires, t.max_depth, t.fire_count,
-                    t.failures, t.version, t.created_at, t.updated_at, t.last_fired_at, t.next_due, t.secret
+                    t.failures, t.version, t.created_at, t.updated_at, t.last_fired_at, t.next_due, t.secret, t.job
              FROM triggers t " + $rest
             $(, $argument)*
         )
@@ -116,6 +118,12 @@ pub(super) async fn find(conn: &mut PgConnection, id: TriggerId) -> Outcome<Opti
     let row = select!("triggers::find", "WHERE t.id = $1 AND t.removed_at IS NULL", id.uuid())
         .fetch_optional(conn)
         .await?;
+    row.map(Stored::try_from).transpose()
+}
+
+/// Loads a trigger, also one that was deleted and is not forgotten yet.
+pub(super) async fn find_any(conn: &mut PgConnection, id: TriggerId) -> Outcome<Option<Stored>> {
+    let row = select!("triggers::find_any", "WHERE t.id = $1", id.uuid()).fetch_optional(conn).await?;
     row.map(Stored::try_from).transpose()
 }
 
@@ -202,8 +210,9 @@ pub(super) async fn insert(conn: &mut PgConnection, stored: &Stored) -> Outcome<
         "-- triggers::insert
          INSERT INTO triggers (id, principal_id, agent_id, key_id, name, kind, enabled, condition, template, deduplication,
                                namespace, cooldown_seconds, max_fires, max_depth, fire_count, failures, version, created_at,
-                               updated_at, next_due, event_type, listens, secret, makes)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)",
+                               updated_at, next_due, event_type, listens, secret, makes, job)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
+                 $25)",
         one.id.uuid(),
         one.principal_id,
         one.agent_id,
@@ -227,7 +236,8 @@ pub(super) async fn insert(conn: &mut PgConnection, stored: &Stored) -> Outcome<
         event_type(one),
         one.listens_to().is_some(),
         stored.secret.as_ref().map(Secret::reveal),
-        one.makes()
+        one.makes(),
+        text(one.job.as_ref())?
     )
     .execute(conn)
     .await?;
@@ -243,7 +253,7 @@ pub(super) async fn save(conn: &mut PgConnection, stored: &Stored, begins: bool)
                 deduplication = $8, namespace = $9, cooldown_seconds = $10, max_fires = $11, max_depth = $12,
                 fire_count = $13, failures = $14, version = $15, updated_at = $16, last_fired_at = $17, next_due = $18,
                 event_type = $19, listens = $20, secret = $21, makes = $22,
-                hears_from = CASE WHEN $23 THEN next_of_system() ELSE hears_from END
+                hears_from = CASE WHEN $23 THEN next_of_system() ELSE hears_from END, job = $24
          WHERE id = $1",
         one.id.uuid(),
         stored.key_id.uuid(),
@@ -267,7 +277,8 @@ pub(super) async fn save(conn: &mut PgConnection, stored: &Stored, begins: bool)
         one.listens_to().is_some(),
         stored.secret.as_ref().map(Secret::reveal),
         one.makes(),
-        begins
+        begins,
+        text(one.job.as_ref())?
     )
     .execute(conn)
     .await?;
@@ -327,6 +338,17 @@ pub(super) async fn count_failure(
     .fetch_optional(conn)
     .await?;
     Ok(agent)
+}
+
+/// Forgets the failures of a trigger whose job was submitted.
+pub(super) async fn recovered(conn: &mut PgConnection, id: TriggerId) -> Outcome<()> {
+    sqlx::query!(
+        "-- triggers::recovered\n UPDATE triggers SET failures = 0 WHERE id = $1 AND failures > 0",
+        id.uuid()
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Deletes triggers that were removed before a time; their intents and firings have retention periods of their own.

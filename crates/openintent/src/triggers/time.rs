@@ -144,7 +144,7 @@ async fn give_up(ctx: &Ctx, id: FiringId) -> Outcome<u64> {
     let now = work.system_log.now();
     let Some(trigger) = firings::break_off(&mut work.tx, id, now).await? else { return Ok(0) };
     if let Some(agent_id) = rows::count_failure(&mut work.tx, trigger, now).await? {
-        work.broken(ctx, trigger, &agent_id);
+        work.broken(ctx, trigger, &agent_id, "internal");
     }
     work.conclude(ctx).await?;
     Ok(1)
@@ -156,7 +156,7 @@ pub(super) async fn break_off(ctx: &Ctx, id: TriggerId) -> Outcome<u64> {
     let Some(agent_id) = rows::break_off(&mut work.tx, id, work.system_log.now()).await? else {
         return Ok(0);
     };
-    work.broken(ctx, id, &agent_id);
+    work.broken(ctx, id, &agent_id, "internal");
     work.conclude(ctx).await?;
     Ok(1)
 }

@@ -51,6 +51,8 @@ pub(super) struct FiringTx {
 /// Result of an attempt, before it is stored.
 enum End {
     Made(IntentId, Lineage),
+    /// A job is to be submitted: the request.
+    Job(String),
     Waits,
     Skipped(SkipReason, Option<String>),
     Failed(&'static str, String),
@@ -112,7 +114,7 @@ impl FiringTx {
         };
         let cause = firing.cause;
         firing.status = match &end {
-            End::Made(..) => FiringStatus::Fired,
+            End::Made(..) | End::Job(_) => FiringStatus::Fired,
             End::Waits => FiringStatus::Waiting,
             End::Skipped(..) => FiringStatus::Skipped,
             End::Failed(..) | End::Powerless => FiringStatus::Failed,
@@ -123,20 +125,19 @@ impl FiringTx {
             End::Made(intent, lineage) => {
                 firing.intent_id = Some(intent);
                 stored.trigger = stored.trigger.fired(now);
-                let mut about = Self::about(&firing);
-                about["fire_count"] = json!(stored.trigger.fire_count);
-                about["lineage"] = Value::Object(lineage.shown(&stored.trigger));
-                let actor = stored.trigger.agent_id.clone();
-                self.system_log.record(ctx, event_draft(Kind::TriggerFired, &stored.trigger, &actor, about));
+                self.fired(ctx, stored, &firing, "lineage", Value::Object(lineage.shown(&stored.trigger)));
+            }
+            End::Job(request) => {
+                firing.job = Some(request);
+                stored.trigger = stored.trigger.fired_for_job(now);
+                self.fired(ctx, stored, &firing, "job", json!(true));
             }
             End::Waits => firing.brought = Some(serde_json::to_string(brought)?),
             End::Skipped(reason, detail) => {
                 firing.reason = Some(reason.as_str().to_owned());
                 firing.detail = detail;
-                let limit = reason == SkipReason::CascadeLimit;
-                let kind = if limit { Kind::TriggerCascadeLimit } else { Kind::TriggerSkipped };
                 let about = Self::about(&firing);
-                self.tell(ctx, kind, &stored.trigger, about);
+                self.tell(ctx, kind_of(reason), &stored.trigger, about);
             }
             End::Failed(reason, detail) => {
                 firing.reason = Some(reason.to_owned());
@@ -166,6 +167,15 @@ impl FiringTx {
         Ok(firing)
     }
 
+    /// Records that a trigger fired, with a further member.
+    fn fired(&mut self, ctx: &Ctx, stored: &Stored, firing: &Firing, member: &str, value: Value) {
+        let mut about = Self::about(firing);
+        about["fire_count"] = json!(stored.trigger.fire_count);
+        about[member] = value;
+        let actor = &stored.trigger.agent_id;
+        self.system_log.record(ctx, event_draft(Kind::TriggerFired, &stored.trigger, actor, about));
+    }
+
     /// Records that the server disabled a trigger, and skips its remaining firings.
     pub async fn switched_off(&mut self, ctx: &Ctx, stored: &Stored) -> Outcome<()> {
         let reason = stored.trigger.disabled_reason;
@@ -178,9 +188,9 @@ impl FiringTx {
         Ok(())
     }
 
-    /// Records that a trigger or one of its firings could not be read.
-    pub fn broken(&mut self, ctx: &Ctx, id: TriggerId, agent_id: &str) {
-        let payload = json!({ "trigger_id": id, "agent_id": agent_id, "reason": "internal" });
+    /// Records that a trigger or one of its firings could not be read, or that its job was refused.
+    pub fn broken(&mut self, ctx: &Ctx, id: TriggerId, agent_id: &str, reason: &str) {
+        let payload = json!({ "trigger_id": id, "agent_id": agent_id, "reason": reason });
         self.system_log.record(ctx, Draft::of(Kind::TriggerFailed, SYSTEM, payload));
     }
 
@@ -221,7 +231,10 @@ impl FiringTx {
         let lineage = before.with(trigger.id);
         let circumstances = Circumstances {
             now,
-            open: made::is_open(&mut self.tx, trigger).await?,
+            open: match trigger.job {
+                Some(_) => firings::job_is_open(&mut self.tx, trigger.id).await?,
+                None => made::is_open(&mut self.tx, trigger).await?,
+            },
             waiting: firings::waits(&mut self.tx, trigger.id, firing.id).await?,
             depth: lineage.depth(),
         };
@@ -238,6 +251,11 @@ impl FiringTx {
             brought: &brought,
             lineage: &lineage,
         };
+        match trigger.make_job(&context) {
+            Ok(Some(request)) => return Ok(End::Job(request)),
+            Ok(None) => {}
+            Err(why) => return Ok(End::Failed("template", format!("Its `job` {}.", why.0))),
+        }
         match trigger.make(&context) {
             Ok(made) => self.make(ctx, trigger, made, lineage).await,
             Err(why) => Ok(End::Failed("template", format!("Its template {}.", why.0))),
@@ -263,11 +281,17 @@ impl FiringTx {
     }
 }
 
-/// Returns the trigger's owner with its current rights; `None` if it may not create intents.
+/// Returns the kind of the event of a skipped firing.
+fn kind_of(reason: SkipReason) -> Kind {
+    if reason == SkipReason::CascadeLimit { Kind::TriggerCascadeLimit } else { Kind::TriggerSkipped }
+}
+
+/// Returns the trigger's owner with its current rights; `None` if it may not create intents, or submit jobs.
 async fn owner(conn: &mut PgConnection, stored: &Stored, now: Timestamp) -> Outcome<Option<Caller>> {
     let one = (stored.trigger.id, stored.key_id, stored.trigger.agent_id.as_str());
     let owners = owners(conn, &[one], now).await?;
-    Ok(owners.into_values().next().filter(|owner| owner.has(Scope::IntentsWrite)))
+    let scope = if stored.trigger.job.is_some() { Scope::JobsWrite } else { Scope::IntentsWrite };
+    Ok(owners.into_values().next().filter(|owner| owner.has(scope)))
 }
 
 /// Returns the owners of these triggers (each with its key and agent), with their current rights, by trigger.

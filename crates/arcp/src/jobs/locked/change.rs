@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use entente_domain::arcp::budgets::{BUDGET, Budget};
 use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::jobs::retries::Failed;
 use entente_domain::arcp::jobs::wire::refused_call;
 use entente_domain::arcp::jobs::{Job, may};
+use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
@@ -15,6 +17,7 @@ use entente_kernel::charges::Charge;
 use serde_json::Value;
 
 use super::cost_limits::CostLimit;
+use crate::jobs::attempts::{Attempt, AttemptChange};
 use crate::jobs::budgets::Reservation;
 use crate::jobs::log::{EVENT, Stored};
 use crate::session_rows::counters::Counter;
@@ -35,6 +38,8 @@ pub(in crate::jobs) struct JobChange {
     pub(super) cost_limit: Option<CostLimit>,
     /// Costs to record on the intent.
     pub(super) bills: Budget,
+    /// Costs to record on the job.
+    pub(super) costs: Budget,
     /// Whether the job's row is written.
     pub(super) touched: bool,
     /// Whether the session's counter moved.
@@ -50,6 +55,7 @@ pub(in crate::jobs) struct JobChange {
     pub(super) made: Vec<Reservation>,
     pub(super) gone: Vec<ReservationId>,
     pub(super) events: Vec<Stored>,
+    pub(super) attempts: AttemptChange,
 }
 
 impl JobChange {
@@ -153,15 +159,50 @@ impl JobChange {
         Ok(())
     }
 
-    /// Returns the job to the queue.
-    pub fn requeue(&mut self) {
+    /// Stores the progress of the attempt, in place of what was stored before.
+    pub fn checkpoint(&mut self, checkpoint: String) {
+        self.attempts.checkpoint = Some(checkpoint);
+    }
+
+    /// Returns the job to the queue, from where it may be claimed now or from a time on.
+    fn requeue(&mut self, not_before: Option<Timestamp>) {
         self.put_back_all();
-        self.job_mut().give_back();
+        let now = self.now;
+        let job = self.job_mut();
+        job.give_back();
+        job.enqueue(now, not_before);
+        self.attempts.put_off |= self.job.not_before.is_some() || self.job.queue_due_at.is_some();
+    }
+
+    /// Returns the job to the queue after the loss of its worker.
+    pub fn lose(&mut self) {
+        self.attempts.ended.extend(Attempt::of(&self.job, self.now, None));
+        self.requeue(None);
+    }
+
+    /// Returns the job to the queue after a failure that its worker reported, if the job's policy says so; returns
+    /// whether it did.
+    pub fn retry(
+        &mut self,
+        fault: Fault,
+        message: &str,
+        retryable: Option<bool>,
+        (report, chance): (&Digest, u64),
+    ) -> bool {
+        let Some(next_at) = self.job.next_attempt(fault, retryable, self.now, chance) else { return false };
+        let failed = Failed { fault, message: message.to_owned(), next_at };
+        let told = failed.event(self.job.attempt);
+        self.attempts.ended.extend(Attempt::of(&self.job, self.now, Some((failed, *report))));
+        self.job_mut().failures += 1;
+        self.requeue(Some(next_at));
+        self.attempts.put_off = true;
+        self.say("status", &told);
+        true
     }
 
     /// Returns the job to the queue; the attempt does not count, because no worker was lost.
     pub fn hand_back(&mut self) {
-        self.requeue();
+        self.requeue(None);
         let job = self.job_mut();
         job.attempt = job.attempt.saturating_sub(1);
     }

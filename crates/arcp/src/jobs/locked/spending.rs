@@ -28,6 +28,18 @@ pub struct Call<'a> {
 const RESERVATIONS: usize = 1_000;
 
 impl LockedJobs {
+    /// Adds the costs of an applied change.
+    pub(super) fn add_costs(&mut self, id: JobId, costs: Budget) {
+        if costs.is_unlimited() {
+            return;
+        }
+        let known = self.costs.entry(id).or_default();
+        for (currency, cost) in costs.0 {
+            let sum = known.0.entry(currency).or_insert(Amount::ZERO);
+            *sum = *sum + cost;
+        }
+    }
+
     /// Budget available to a child: per currency, the least that the job or an ancestor has left.
     pub fn available(&self, id: JobId) -> Budget {
         let mut least: BTreeMap<String, Amount> = BTreeMap::new();
@@ -60,6 +72,8 @@ impl JobChange {
             model: self.model.clone(),
             ..Charge::default()
         });
+        let sum = self.costs.0.entry(currency.to_owned()).or_insert(Amount::ZERO);
+        *sum = *sum + cost;
         let mut own = None;
         for payer in &self.job.payers {
             let Some(budget) = self.budgets.get_mut(payer) else { continue };

@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 
 use super::Job;
 use super::beyond::Beyond;
+use super::labels::{self, Labels};
 use super::order::Priority;
+use super::retries::RetryPolicy;
+use super::starts::Start;
 use crate::arcp::budgets::{BUDGET, Budget};
 use crate::arcp::capabilities::Authority;
 use crate::arcp::versions::AgentRef;
@@ -62,6 +65,21 @@ pub struct Submit {
     /// to 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
+    /// Retries after failures that the worker reports (beyond ARCP); defaults to those of the agent's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// When the job may start, RFC 3339 (beyond ARCP): it is accepted at once and not claimed before. Its `max_runtime_sec`
+    /// counts from then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "2036-05-13T23:42:00Z")]
+    pub start_at: Option<String>,
+    /// Seconds that the job may wait for a worker (beyond ARCP), each time that it waits; then it times out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_timeout_sec: Option<i64>,
+    /// Texts by keys to find the job by: up to 16, such as `{"team": "billing"}` (beyond ARCP).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub labels: Option<Labels>,
     /// The members beyond ARCP, for clients that send them apart.
     #[serde(default, rename = "x-entente", skip_serializing_if = "Option::is_none")]
     pub x_entente: Option<Beyond>,
@@ -111,6 +129,10 @@ pub struct JobAsk {
     pub intent_id: Option<IntentId>,
     /// The priority, if one was requested.
     pub priority: Option<Priority>,
+    /// When it may start, and its retries.
+    pub start: Start,
+    /// The labels.
+    pub labels: Labels,
     /// A digest that distinguishes it from another job under the same key.
     pub fingerprint: Digest,
 }
@@ -150,7 +172,10 @@ impl JobAsk {
         let intent_id = said.intent_id.as_deref().map(str::parse).transpose();
         let intent_id = intent_id.map_err(|_no_id| Refusal::not_found("intent"))?;
         let priority = said.asked_priority().map(Priority::check).transpose()?;
-        let fingerprint = fingerprint(&said, &lease, expires_at, priority)?;
+        let start = Start::check(&said)?;
+        let fingerprint = fingerprint(&said, &lease, expires_at, priority, &start)?;
+        let labels = said.asked_labels();
+        labels::check(&labels)?;
         Ok(Self {
             agent,
             input: said.input,
@@ -163,30 +188,32 @@ impl JobAsk {
             delegate_id: said.delegate_id,
             intent_id,
             priority,
+            start,
+            labels,
             fingerprint,
         })
     }
 
-    /// Requires that the lease ends in the future (§9.5).
+    /// Requires that the lease ends in the future (§9.5), and that the job starts before.
     ///
     /// # Errors
     /// [`Code::InvalidRequest`].
     pub fn check_time(&self, now: Timestamp) -> Result<(), Refusal> {
         if self.expires_at.is_none_or(|at| at > now) {
-            return Ok(());
+            return self.start.check_time(now, self.expires_at);
         }
         let message = format!("`expires_at` must lie in the future; it is {} now.", rfc3339(now));
         Err(Refusal::field(Code::InvalidRequest, "expires_at", "past", message))
     }
 
-    /// When the job times out; `most` is the limit of its agent's version.
+    /// When the job times out, counted from its acceptance or its later start; `most` is the limit of its agent's version.
     #[must_use]
     pub fn deadline(&self, now: Timestamp, most: Option<u32>) -> Option<Timestamp> {
         let seconds = match (self.max_runtime, most) {
             (Some(asked), Some(most)) => Some(asked.min(most)),
             (asked, most) => asked.or(most),
         };
-        seconds.map(|seconds| plus_seconds(now, seconds))
+        seconds.map(|seconds| plus_seconds(self.start.not_before(now).unwrap_or(now), seconds))
     }
 
     /// Narrows the request to the parent's authority (§9.4): no permission beyond its own, no currency above
@@ -266,6 +293,7 @@ fn fingerprint(
     lease: &Authority,
     expires_at: Option<Timestamp>,
     priority: Option<Priority>,
+    start: &Start,
 ) -> Result<Digest, Refusal> {
     let wrong = |e: serde_json::Error| {
         Refusal::field(Code::InvalidRequest, "input", "json", format!("`input` cannot be read: {e}."))
@@ -282,6 +310,19 @@ fn fingerprint(
     // Only what is there, so that a repetition of a request from before these members is still the same.
     if let Some(priority) = priority {
         asked["priority"] = json!(priority.get());
+    }
+    if let Some(retry) = &start.retry {
+        asked["retry"] = json!(retry);
+    }
+    if let Some(at) = start.at {
+        asked["start_at"] = json!(rfc3339(at));
+    }
+    if let Some(seconds) = start.queue_timeout {
+        asked["queue_timeout_sec"] = json!(seconds);
+    }
+    let labels = said.asked_labels();
+    if !labels.is_empty() {
+        asked["labels"] = json!(labels);
     }
     Ok(sha256(canonical::text(&asked).map_err(wrong)?))
 }

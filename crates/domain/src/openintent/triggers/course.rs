@@ -59,6 +59,12 @@ impl Trigger {
         next
     }
 
+    /// Returns the trigger after it fired for a job, which may still be refused: its failures end when one is submitted.
+    #[must_use]
+    pub fn fired_for_job(&self, now: Timestamp) -> Self {
+        Self { failures: self.failures, ..self.fired(now) }
+    }
+
     /// Returns the trigger after a failed firing; failures of manual firings do not count.
     #[must_use]
     pub fn failed(&self, cause: Cause, now: Timestamp) -> Self {

@@ -189,7 +189,7 @@ impl Trigger {
     }
 
     /// Returns the values that templates may refer to for this firing.
-    fn known(&self, context: &FiringContext<'_>) -> Map<String, Value> {
+    pub(super) fn known(&self, context: &FiringContext<'_>) -> Map<String, Value> {
         let mut known = context.brought.clone();
         let at = rfc3339(context.at);
         let trigger = json!({

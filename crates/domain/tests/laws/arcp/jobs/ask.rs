@@ -22,12 +22,12 @@ fn submit(body: &Value) -> Submit {
     serde_json::from_str(&body.to_string()).unwrap()
 }
 
-fn asked(body: &Value) -> JobAsk {
+pub(super) fn asked(body: &Value) -> JobAsk {
     JobAsk::check(submit(body)).unwrap()
 }
 
 /// Returns a job for a submission, at second 0.
-fn job(ask: &JobAsk) -> Job {
+pub(super) fn job(ask: &JobAsk) -> Job {
     let now = at(0);
     Job {
         id: JobId::mint(now, &Dice(1)),
@@ -50,6 +50,8 @@ fn job(ask: &JobAsk) -> Job {
         on_lost: OnLost::Requeue,
         max_attempts: 3,
         priority: Priority::default(),
+        retry: None,
+        queue_timeout: None,
         created_at: now,
         key_id: None,
         owner: None,
@@ -58,6 +60,10 @@ fn job(ask: &JobAsk) -> Job {
         last_seq: 0,
         origin_seq: 0,
         attempt: 0,
+        failures: 0,
+        retried: Vec::new(),
+        not_before: None,
+        queue_due_at: None,
         claim: None,
         cancel: None,
         streamed: None,

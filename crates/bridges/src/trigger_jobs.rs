@@ -1,0 +1,62 @@
+//! Jobs that triggers submit: a firing's request becomes a job of the trigger's owner, once. Every server looks for them;
+//! the request's idempotency key decides between two.
+
+use entente_arcp::jobs::{JobWriter, Origin};
+use entente_domain::arcp::jobs::ask::Submit;
+use entente_domain::refusal::Code;
+use entente_kernel::{AppError, Outcome};
+use entente_openintent::triggers::{self, DueJob};
+
+use crate::Ctx;
+
+/// Jobs submitted in one run.
+const BATCH: i64 = 50;
+
+/// Why a job of an owner without rights is refused.
+const POWERLESS: &str = "No key by which it acts is in force.";
+
+/// Why an old request is given up.
+const LATE: &str =
+    "It could not be submitted for hours, and a job of it may exist: it is not submitted again.";
+
+/// Submits the jobs of firings, and returns how many of them are settled.
+///
+/// # Errors
+/// The database fails.
+pub async fn step(ctx: &Ctx, job_writer: &JobWriter) -> Outcome<u64> {
+    let mut done = 0;
+    for due in triggers::due_jobs(&ctx.openintent, BATCH).await? {
+        done += u64::from(submit(ctx, job_writer, due).await?);
+    }
+    Ok(done)
+}
+
+/// Submits the job of a firing; returns whether it is settled.
+async fn submit(ctx: &Ctx, job_writer: &JobWriter, due: DueJob) -> Outcome<bool> {
+    let refuse = async |why: &str| triggers::job_refused(&ctx.openintent, due.firing_id, why).await;
+    let Some(owner) = &due.owner else {
+        refuse(POWERLESS).await?;
+        return Ok(true);
+    };
+    if due.late {
+        refuse(LATE).await?;
+        return Ok(true);
+    }
+    let submit: Submit = serde_json::from_str(&due.request)?;
+    match job_writer.submit(owner, submit, Origin::Rest).await {
+        Ok(submitted) => {
+            triggers::job_submitted(&ctx.openintent, due.firing_id, submitted.job.id).await?;
+            Ok(true)
+        }
+        // Another server submits the same, or it may succeed later.
+        Err(AppError::Refused(refusal)) if matches!(refusal.code, Code::Unavailable | Code::RateLimited) => {
+            tracing::debug!(firing.id = %due.firing_id, error = %refusal.message, "a trigger's job waits");
+            Ok(false)
+        }
+        Err(AppError::Refused(refusal)) => {
+            refuse(&refusal.message).await?;
+            Ok(true)
+        }
+        Err(failure) => Err(failure),
+    }
+}
