@@ -3,7 +3,7 @@
 //!
 //! `writer.rs` commits submissions and reports in groups. `submit.rs` takes submissions, `acceptance.rs` creates jobs,
 //! `preparing.rs` provides their credentials, `claims.rs` gives them to workers in the order of `claims/queue.rs`,
-//! `beats.rs` extends claims, `reports.rs` judges reports, `attempts/` has attempts, checkpoints and starts at a time,
+//! `beats.rs` extends claims, `reports.rs` judges reports, `attempts/` has attempts and checkpoints,
 //! `authority.rs` authorises operations, `delegation.rs` creates children, `cancel.rs` and `time.rs`
 //! end jobs, `retention.rs` deletes them, `reading.rs` reads them, `holding.rs` their claims, `results.rs` reassembles
 //! streamed results. Changes of single jobs go through `locked.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and

@@ -40,7 +40,7 @@ pub fn tools() -> [Tool; 1] {
         must("input", any("The input.")),
         must("lease", free("Its permissions.")),
         must("claim_expires_at", text("When the claim ends.")),
-        may("checkpoint", any("Progress that an earlier attempt reported: continue from it.")),
+        may("checkpoint", any("Progress of an earlier attempt.")),
     ]);
     [Tool {
         name: "claim_job",

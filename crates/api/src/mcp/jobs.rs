@@ -57,15 +57,10 @@ fn submit_tool() -> Tool {
             may("intent_id", text("The intent that the job works for.")),
             may("priority", whole("Jobs with a higher priority start first; defaults to 0.", -100, 100)),
             may("start_at", text("Earliest start, RFC 3339.")),
-            may(
-                "queue_timeout_s",
-                whole("Seconds in the queue after which the job times out.", 1, 2_592_000),
-            ),
+            may("queue_timeout_s", whole("Longest wait for a worker.", 1, 2_592_000)),
             may(
                 "retry",
-                free(
-                    "Retries after failures: {max_attempts, initial_delay_ms, factor, max_delay_ms, jitter, codes}.",
-                ),
+                free("Retries: {max_attempts, initial_delay_ms, factor, max_delay_ms, jitter, codes}."),
             ),
             may("labels", free("Texts by keys, to find it by.")),
             may("idempotency_key", retry_key("")),

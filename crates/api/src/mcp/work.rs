@@ -53,7 +53,7 @@ fn report_tool() -> Tool {
                     "Deduplication key of your choice: of reports with the same key, only the first is stored.",
                 ),
             ),
-            may("checkpoint", any("Progress from which the next attempt can continue, if yours fails.")),
+            may("checkpoint", any("Progress for the next attempt.")),
         ]),
         example: json!({ "job_id": "job_…", "claim_token": "ct_…", "kind": "progress", "body": { "current": 1, "total": 3 } }),
         gives: reported(),
@@ -125,7 +125,7 @@ fn reported() -> Value {
         must("budget", free("Remaining budget, by currency.")),
         must("cancel_requested", flag("Whether the job must stop.")),
         must("lease_expired", flag("Whether the lease has expired, which ends the job.")),
-        may("next_attempt_at", text("When the job is tried again, if it is.")),
+        may("next_attempt_at", text("When it is tried again.")),
     ])
 }
 

@@ -1,7 +1,7 @@
 //! Effects of time on jobs: expired leases, passed deadlines, lost workers, ended cancellation grace, expired
 //! idempotency keys, reached starts; and the follow-up of failed jobs. `Job::due` decides which effect is due.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::wire::ErrorPayload;
@@ -11,22 +11,28 @@ use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_kernel::due::run_each;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::attempts::starting;
 use super::locked::LockedJobs;
 use super::log::{self, Stored};
 use super::{rows, writes};
 use crate::Ctx;
+
+/// Jobs released at once: those due at one second start in the order of the queue, not in that of the batches.
+const TOGETHER: i64 = 10_000;
+
+/// Workers woken for jobs of one agent; each that takes a job of many wakes the next one.
+const WOKEN: usize = 32;
 
 /// Applies the due effects to up to `limit` jobs and returns the number of changes.
 ///
 /// # Errors
 /// The database query fails.
 pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
-    let released = starting::release_due(ctx).await?;
+    let released = release_due(ctx).await?;
     let due = sqlx::query_scalar!(
         "-- job_clock::due
          SELECT job_id FROM job_clock WHERE due_at <= $1 AND ended_at IS NULL AND status <> 'preparing'
@@ -38,6 +44,25 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     .await?;
     let done = run_each(due.into_iter().map(|id| pass(ctx, id.into()))).await?;
     Ok(released + done + follow_ends(ctx, limit).await?)
+}
+
+/// Releases the jobs that may be claimed from now on, and wakes their workers; returns their number.
+///
+/// A job that waits for its start, or for its next attempt, is `pending` without an agent in `job_clock`, so that no claim
+/// finds it, and claims need not look for its time.
+async fn release_due(ctx: &Ctx) -> Outcome<u64> {
+    let released = writes::release(&mut *ctx.pool.acquire().await?, ctx.now(), TOGETHER).await?;
+    let count = released.len() as u64;
+    let mut waiting: BTreeMap<String, usize> = BTreeMap::new();
+    for agent in released {
+        *waiting.entry(agent).or_default() += 1;
+    }
+    for (agent, jobs) in waiting {
+        for _ in 0..jobs.min(WOKEN) {
+            ctx.feed.wake(WakeKey::Work(agent.clone()));
+        }
+    }
+    Ok(count)
 }
 
 async fn pass(ctx: &Ctx, id: JobId) -> Outcome<u64> {

@@ -12,7 +12,6 @@ use entente_kernel::Pool;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::attempts::starting;
 use super::records::Extra;
 use super::{budgets, records};
 use crate::columns::column;
@@ -94,12 +93,18 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
     )
     .execute(&mut *conn)
     .await?;
-    starting::plan(conn, &jobs).await?;
+    // Most jobs have no such terms, and cost nothing here.
+    let planned =
+        |job: &&&Job| job.retry.is_some() || job.queue_timeout.is_some() || job.not_before.is_some();
+    for job in jobs.iter().filter(planned) {
+        plan(conn, job).await?;
+        put_off(conn, job).await?;
+    }
     Ok(done.rows_affected())
 }
 
-/// Stores the terms on which a new job starts; most jobs have none.
-pub(super) async fn plan(conn: &mut PgConnection, job: &Job) -> Outcome<()> {
+/// Stores the terms on which a new job starts.
+async fn plan(conn: &mut PgConnection, job: &Job) -> Outcome<()> {
     sqlx::query!(
         "-- jobs::plan
          UPDATE jobs SET retry = $2, queue_timeout = $3 WHERE id = $1",

@@ -148,3 +148,25 @@ async fn the_same_again_is_the_same_job_and_brings_its_end() {
     drop((first, second, third));
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_failure_that_is_retried_is_a_status_among_the_events() {
+    let (world, hand, key) = world().await;
+    let mut socket = Socket::open(&world, key).await;
+    // What ARCP does not have is in a member of its own, which other servers ignore.
+    let beyond = json!({ "retry": { "max_attempts": 2, "initial_delay_ms": 0 }, "queue_timeout_sec": 60 });
+    let job = socket.submit(json!({ "agent": "echo", "x-entente": beyond })).await;
+    let wrong = json!({ "agent": "echo", "x-entente": { "start_at": "soon" } });
+    socket.refused("job.submit", wrong, "INVALID_REQUEST").await;
+    let first = hand.one().await;
+    hand.tell(&first, "error", json!({ "message": "the tool crashed" })).await.ok();
+    let second = hand.one().await;
+    hand.tell(&second, "result", json!({ "result": 2 })).await.ok();
+    let frames = socket.numbered(2).await;
+    assert_eq!(seqs(&frames), [1, 2]);
+    let body = &frames[0]["payload"]["body"];
+    assert_eq!((&frames[0]["type"], &body["phase"]), (&json!("job.event"), &json!("retrying")));
+    assert_eq!((&frames[1]["type"], &frames[1]["job_id"]), (&json!("job.result"), &json!(id(&job))));
+    drop(socket);
+    world.end().await;
+}

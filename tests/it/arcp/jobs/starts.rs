@@ -115,6 +115,26 @@ async fn a_job_that_nobody_claims_in_time_times_out() {
     world.end().await;
 }
 
+#[tokio::test]
+async fn jobs_that_are_due_at_one_time_start_in_the_order_of_their_priority() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    for n in 0..150_i64 {
+        let priority = n * 37 % 11 - 5;
+        let ask = json!({ "agent": "echo", "start_at": "2026-11-21T09:00:00Z", "priority": priority, "input": priority });
+        client.post("/jobs", ask).await.is(201);
+    }
+    world.pass(3_600).await;
+    let mut started = Vec::new();
+    for _ in 0..10 {
+        started.extend(hand.claim(15).await.iter().map(|job| job["input"].as_i64().unwrap()));
+    }
+    assert_eq!(started.len(), 150);
+    assert!(started.is_sorted_by(|one, next| one >= next), "{started:?}");
+    world.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_survives_the_restart_of_all_servers() {
     let database = Cluster::get().fresh_database().await;

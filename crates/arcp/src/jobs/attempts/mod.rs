@@ -1,8 +1,7 @@
-//! Attempts at jobs: their history, and the jobs that wait for their next one. Table `job_attempts`; `checkpoints.rs` has
-//! the progress that one attempt leaves to the next, `starting.rs` the jobs that may not be claimed yet.
+//! Attempts at jobs: what a change does to them, and their history. Table `job_attempts`; `checkpoints.rs` has the progress
+//! that one attempt leaves to the next.
 
 pub(super) mod checkpoints;
-pub(super) mod starting;
 
 use std::collections::BTreeMap;
 
