@@ -5,6 +5,7 @@ mod arguments;
 mod begin;
 pub mod cursors;
 mod events;
+mod job_control;
 mod moments;
 mod oauth;
 mod resources;

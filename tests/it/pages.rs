@@ -1,6 +1,8 @@
 //! The HTML pages over HTTP: who gets them, their contents, and their security properties. `tests/web` tests them
 //! in a real browser.
 
+mod jobs;
+
 use std::net::SocketAddr;
 
 use super::harness::{World, http, json, send, talk};

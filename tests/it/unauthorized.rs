@@ -6,6 +6,7 @@ mod coord;
 mod federation;
 mod governance;
 mod graphs;
+mod jobs;
 mod ledgers;
 mod memory;
 mod places;
@@ -64,6 +65,8 @@ const NOBODYS: &[&str] = &[
     "GET /api/v1/arcp/agents",
     "GET /api/v1/jobs",
     "GET /api/v1/jobs/events",
+    "GET /api/v1/jobs/counts",
+    "POST /api/v1/jobs/rerun",
     "POST /api/v1/jobs",
     "GET /api/v1/workers",
     "POST /api/v1/workers",

@@ -26,6 +26,7 @@ use utoipa::ToSchema;
 
 use crate::ApiState;
 use crate::jobs::job_id;
+use crate::signal_bodies::SignalBody;
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(claim).service(release);
@@ -95,6 +96,9 @@ struct ClaimedBody {
     claim_expires_at: String,
     /// The id under which a result can be streamed.
     result_id: ResultId,
+    /// Signals that no worker has acknowledged, in order; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    signals: Vec<SignalBody>,
 }
 
 impl TryFrom<Claimed> for ClaimedBody {
@@ -123,6 +127,7 @@ impl TryFrom<Claimed> for ClaimedBody {
             claim_token: job.claim_token,
             claim_expires_at: rfc3339(job.claim_expires_at),
             result_id: job.result_id,
+            signals: SignalBody::all(job.signals)?,
         })
     }
 }

@@ -1,17 +1,20 @@
 //! Job routes for the clients that submit and follow jobs (ARCP §7, ARCP-W-11.1). Job events are served by
 //! `job_events.rs`; the worker routes are in `claims.rs` and `reports.rs`.
 
+use std::collections::BTreeMap;
+
 use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::{HttpRequest, HttpResponse, get, post, web};
 use bytes::Bytes;
-use entente_arcp::jobs::{Canceller, Description, Holding, JobFilter, Origin, Stored};
+use entente_arcp::jobs::{Canceller, Description, Failure, Holding, JobSearch, Marks, Origin, Stored};
 use entente_arcp::{Ctx, jobs};
+use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::{Submit, no_job};
 use entente_domain::arcp::jobs::retries::RetryPolicy;
-use entente_domain::arcp::jobs::wire::{Accepted, Described, Listed};
-use entente_domain::arcp::jobs::{Job, JobStatus};
+use entente_domain::arcp::jobs::wire::{Accepted, Described, Listed, numbers};
+use entente_domain::arcp::jobs::{Job, JobStatus, labels};
 use entente_domain::arcp::versions::AgentRef;
-use entente_domain::clock;
+use entente_domain::clock::{self, Timestamp};
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, MomentId, SessionId, WorkerId};
 use entente_domain::limits::PAGE;
@@ -25,6 +28,7 @@ use entente_kernel::Caller;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::ApiState;
@@ -85,11 +89,19 @@ struct HolderBody {
     since: String,
     /// When the claim expires, unless a heartbeat of the worker extends it; then the job goes to another worker or fails.
     expires_at: String,
+    /// When the worker last sent a heartbeat or claimed; absent if it has left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_heartbeat_at: Option<String>,
+    /// Seconds since then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heartbeat_age_sec: Option<i64>,
 }
 
-impl From<Holding> for HolderBody {
-    fn from(holding: Holding) -> Self {
+impl HolderBody {
+    fn new(holding: Holding, now: Timestamp) -> Self {
         Self {
+            last_heartbeat_at: holding.heartbeat_at.map(clock::rfc3339),
+            heartbeat_age_sec: holding.heartbeat_at.map(|at| (now - at).num_seconds().max(0)),
             worker_id: holding.worker_id,
             worker: holding.worker,
             agent: holding.principal,
@@ -111,6 +123,56 @@ pub struct ListedBody {
     /// The worker that runs the job; absent unless the job is running and may be followed by the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     claim: Option<HolderBody>,
+    /// Agent that submitted the job; like the members below only for those who may see all of the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    principal: Option<String>,
+    /// When the job ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<String>,
+    /// Labels of the submission.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    /// The failed end of the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<FailureBody>,
+    /// The job that this one runs again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rerun_of: Option<JobId>,
+    /// What the job itself has spent, by currency; its children's costs are theirs.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    cost: Map<String, Value>,
+}
+
+/// The failed end of a job, which is a dead letter until somebody resolves it or runs the job again.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobFailure)]
+pub struct FailureBody {
+    /// Error code (ARCP §12).
+    code: String,
+    /// Whether the job is an open dead letter: failed, tried by nothing again, and not resolved.
+    is_dead_letter: bool,
+    /// When it was resolved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolved_at: Option<String>,
+    /// Agent that resolved it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolved_by: Option<String>,
+    /// What that agent noted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+impl From<Failure> for FailureBody {
+    fn from(failure: Failure) -> Self {
+        Self {
+            code: failure.code,
+            is_dead_letter: failure.is_open,
+            resolved_at: failure.resolved_at.map(clock::rfc3339),
+            resolved_by: failure.resolved_by,
+            note: failure.note,
+        }
+    }
 }
 
 impl ListedBody {
@@ -120,13 +182,57 @@ impl ListedBody {
     /// The workers cannot be read.
     pub async fn load(ctx: &Ctx, caller: &Caller, jobs: &[Job]) -> Result<Vec<Self>, Problem> {
         let mut claims = jobs::holdings(ctx, caller, jobs).await?;
-        let listed = jobs.iter().map(|job| Self {
-            listed: Listed::new(job),
-            priority: job.priority.get(),
-            claim: claims.remove(&job.id).map(HolderBody::from),
+        let mut besides = jobs::beside(ctx, caller, jobs).await?;
+        let now = ctx.now();
+        let listed = jobs.iter().map(|job| {
+            let beside = besides.remove(&job.id);
+            let all = beside.is_some();
+            let beside = beside.unwrap_or_default();
+            Self {
+                listed: Listed::new(job),
+                priority: job.priority.get(),
+                claim: claims.remove(&job.id).map(|holding| HolderBody::new(holding, now)),
+                principal: all.then(|| job.principal.clone()),
+                ended_at: job.ended_at.filter(|_| all).map(clock::rfc3339),
+                labels: beside.labels,
+                failure: beside.failure.map(FailureBody::from),
+                rerun_of: beside.links.rerun_of,
+                cost: numbers(&beside.cost),
+            }
         });
         Ok(listed.collect())
     }
+}
+
+/// Reads the conditions of a search from the parameters of a request.
+///
+/// # Errors
+/// A parameter is invalid.
+pub(crate) fn searched(query: &Query, limit: u32, most: u32) -> Result<JobSearch, Problem> {
+    let read =
+        |text: &str| text.split(',').map(|word| JobStatus::parse(word.trim())).collect::<Option<Vec<_>>>();
+    let labels = query.texts("label").map(|text| {
+        labels::parse(text).ok_or_else(|| {
+            let message = format!("`label` is invalid: `{text}` is not `key=value`.");
+            Refusal::new(Code::InvalidParameter, message)
+        })
+    });
+    let letter =
+        |text: &str| [("open", true), ("resolved", false)].into_iter().find(|(word, _)| *word == text);
+    Ok(JobSearch {
+        statuses: query.parsed("status", "a job's status", read)?.unwrap_or_default(),
+        agent: query.parsed("agent", "`name` or `name@version`", AgentRef::parse)?,
+        principal: query.text("principal").map(str::to_owned),
+        labels: labels.collect::<Result<_, _>>()?,
+        parent: query.parsed("parent_job_id", "a job's id", |text| text.parse().ok())?,
+        trace: query.text("trace_id").map(str::to_ascii_lowercase),
+        error_code: query.parsed("error_code", "an error code of ARCP §12", Fault::parse)?,
+        dead_letter: query.parsed("dead_letter", "`open` or `resolved`", letter)?.map(|(_, is_open)| is_open),
+        created_after: query.parsed("created_after", "an RFC 3339 time", clock::parse)?,
+        created_before: query.parsed("created_before", "an RFC 3339 time", clock::parse)?,
+        limit: query.number("limit", limit, 1, most)?,
+        cursor: query.text("cursor").map(str::to_owned),
+    })
 }
 
 /// A page of jobs.
@@ -139,9 +245,18 @@ struct JobList {
 }
 
 /// List jobs
+///
+/// Lists the caller's jobs, and everybody's to a key with the scope `admin`. A job fulfils all conditions. A page may be shorter
+/// than its limit although more follow: `next_cursor` says whether they do.
 #[utoipa::path(operation_id = "list_jobs", tag = "jobs",
     params(("status" = Option<String>, Query, description = "Only jobs in this status; several are separated by commas"),
            ("agent" = Option<String>, Query, description = "Only jobs of this agent: `name` or `name@version`"),
+           ("principal" = Option<String>, Query, description = "Only jobs that this agent submitted"),
+           ("label" = Option<Vec<String>>, Query, description = "Only jobs with this label: `key=value`; repeatable"),
+           ("parent_job_id" = Option<String>, Query, description = "Only jobs that this one delegated"),
+           ("trace_id" = Option<String>, Query, description = "Only jobs of this trace"),
+           ("error_code" = Option<String>, Query, description = "Only jobs that ended with this error code (ARCP §12)"),
+           ("dead_letter" = Option<String>, Query, description = "Only dead letters: `open` ones, which nobody has resolved, or `resolved` ones"),
            ("created_after" = Option<String>, Query, description = "Only jobs accepted after this time, RFC 3339"),
            ("created_before" = Option<String>, Query, description = "Only jobs accepted before this time, RFC 3339"),
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100"),
@@ -149,18 +264,24 @@ struct JobList {
     responses((status = 200, description = "The jobs", body = JobList)))]
 #[get("/jobs")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
-    let read =
-        |text: &str| text.split(',').map(|word| JobStatus::parse(word.trim())).collect::<Option<Vec<_>>>();
-    let filter = JobFilter {
-        statuses: query.parsed("status", "a job's status", read)?.unwrap_or_default(),
-        agent: query.parsed("agent", "`name` or `name@version`", AgentRef::parse)?,
-        created_after: query.parsed("created_after", "an RFC 3339 time", clock::parse)?,
-        created_before: query.parsed("created_before", "an RFC 3339 time", clock::parse)?,
-        limit: query.number("limit", 100, 1, PAGE)?,
-        cursor: query.text("cursor").map(str::to_owned),
-    };
-    let (found, next_cursor) = jobs::list(&api.ctx, &asker.caller, &filter).await?;
+    let search = searched(&query, 100, PAGE)?;
+    let (found, next_cursor) = jobs::search(&api.ctx, &asker.caller, &search).await?;
     ok(&JobList { jobs: ListedBody::load(&api.ctx, &asker.caller, &found).await?, next_cursor })
+}
+
+/// Numbers of a job's signals.
+#[derive(Debug, Serialize, ToSchema)]
+struct SignalMarks {
+    /// Number of the last signal.
+    sent: i64,
+    /// Number of the last acknowledged signal.
+    acknowledged: i64,
+}
+
+impl SignalMarks {
+    fn of(marks: Marks) -> Option<Self> {
+        (marks.sent > 0).then_some(Self { sent: marks.sent, acknowledged: marks.acked })
+    }
 }
 
 /// A job, with its terminal payload once it has ended.
@@ -204,6 +325,31 @@ pub struct JobBody {
     /// Questions to people that the job waits for, as `moments/{moment_id}` ids; the job is
     /// `awaiting_decision` while there is one.
     awaiting_decision: Vec<MomentId>,
+    /// When the job ends at the latest, if cancellation has been requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancel_due_at: Option<String>,
+    /// When the job ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<String>,
+    /// Labels of the submission.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    /// The failed end of the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<FailureBody>,
+    /// The job that this one runs again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rerun_of: Option<JobId>,
+    /// The jobs that run this one again, oldest first; the first 100.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reruns: Vec<JobId>,
+    /// What the job itself has spent, by currency; `/jobs/{job_id}/tree` adds its children's costs.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    cost: Map<String, Value>,
+    /// Number of the job's last signal, and of the last one that its worker acknowledged; absent without signals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signals: Option<SignalMarks>,
     /// Payload of the job's `job.result` or `job.error`, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -230,7 +376,15 @@ impl JobBody {
             not_before: job.not_before.map(clock::rfc3339),
             queue_deadline: job.queue_end().map(clock::rfc3339),
             retry: job.retry.clone(),
-            claim: found.holding.clone().map(HolderBody::from),
+            claim: found.holding.clone().map(|holding| HolderBody::new(holding, moments.now())),
+            cancel_due_at: job.cancel.as_ref().filter(|_| !over).map(|asked| clock::rfc3339(asked.due_at)),
+            ended_at: job.ended_at.map(clock::rfc3339),
+            labels: found.beside.labels.clone(),
+            failure: found.beside.failure.clone().map(FailureBody::from),
+            rerun_of: found.beside.links.rerun_of,
+            reruns: found.beside.links.reruns.clone(),
+            cost: numbers(&found.beside.cost),
+            signals: SignalMarks::of(found.beside.signals),
             cancel_requested: job.cancel.is_some(),
             deadline: job.deadline.map(clock::rfc3339),
             intent_id: job.intent_id.map(|id| id.to_string()),
@@ -259,6 +413,8 @@ struct CancelBody {
     session_id: Option<String>,
     /// Reason for the cancellation.
     reason: Option<String>,
+    /// Seconds that the worker has to stop, 0 to 3,600; defaults to the server's setting. A second request may shorten them.
+    grace_sec: Option<i64>,
 }
 
 /// A cancelled job.
@@ -297,7 +453,7 @@ async fn cancel(
         // refused.
         Ok(None) | Err(_) => Canceller::Session(uuid::Uuid::nil().into()),
     };
-    let job = jobs::cancel(&api.ctx, &asker.caller, id, by, said.reason.clone()).await?;
+    let job = jobs::cancel(&api.ctx, &asker.caller, id, by, said.reason.clone(), said.grace_sec).await?;
     let reason = job.cancel.map_or_else(|| said.reason.unwrap_or_default(), |cancel| cancel.reason);
     json(actix_web::http::StatusCode::ACCEPTED, &CancelledBody { job_id: id, status: job.status, reason })
 }

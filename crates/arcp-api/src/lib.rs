@@ -8,8 +8,13 @@ mod credentials;
 mod inventory;
 pub mod job_events;
 pub mod jobs;
+mod queues;
 pub mod reports;
+pub mod reruns;
+pub mod signal_bodies;
+mod signals;
 pub mod transport;
+mod trees;
 mod workers;
 
 use std::ops::Deref;
@@ -44,10 +49,13 @@ pub fn frequent_routes(config: &mut Routes<'_>) {
     // A fixed path comes before the one with a parameter.
     job_events::routes(config);
     attempts::routes(config);
+    reruns::routes(config);
     jobs::routes(config);
     claims::routes(config);
     reports::routes(config);
     authority::routes(config);
+    signals::routes(config);
+    trees::routes(config);
 }
 
 /// Registers the other routes.
@@ -55,4 +63,5 @@ pub fn routes(config: &mut Routes<'_>) {
     credentials::routes(config);
     workers::routes(config);
     inventory::routes(config);
+    queues::routes(config);
 }

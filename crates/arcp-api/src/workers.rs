@@ -1,5 +1,7 @@
 //! Worker routes (ARCP-W-11.2): registration, heartbeats and directives.
 
+use std::collections::BTreeMap;
+
 use actix_web::{get, post, web};
 use entente_arcp::jobs::{BeatAsk, Held, HeldJob};
 use entente_arcp::workers::{Directive, Worker, WorkerAsk};
@@ -20,6 +22,7 @@ use utoipa::ToSchema;
 
 use crate::ApiState;
 use crate::claims::wait;
+use crate::signal_bodies::SignalBody;
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(register).service(list).service(beat).service(direct).service(leave);
@@ -168,6 +171,9 @@ struct HeldBody {
     /// it.
     #[serde(default)]
     stopping: bool,
+    /// Number of the last signal of the job that the worker knows, 0 for none: the response then has those after it. If it is
+    /// absent, the worker gets no signals with its heartbeats.
+    signals_after: Option<i64>,
 }
 
 /// A heartbeat of a worker.
@@ -198,6 +204,9 @@ struct DirectivesBody {
     lost: Vec<String>,
     /// When the claims on the other jobs expire.
     claim_expires_at: String,
+    /// Signals by job, for those jobs that have new ones; absent if there are none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    signals: BTreeMap<String, Vec<SignalBody>>,
 }
 
 /// Send a heartbeat
@@ -219,7 +228,12 @@ async fn beat(
     let mut held: Vec<Held> = Vec::new();
     for one in said.jobs {
         match one.job_id.parse() {
-            Ok(job_id) => held.push(Held { job_id, token: one.claim_token, stopping: one.stopping }),
+            Ok(job_id) => held.push(Held {
+                job_id,
+                token: one.claim_token,
+                stopping: one.stopping,
+                signals_after: one.signals_after,
+            }),
             Err(_no_id) => lost.push(one.job_id),
         }
     }
@@ -230,11 +244,15 @@ async fn beat(
     let ask = BeatAsk { worker, state, held, obeyed, wait };
     let beat = jobs::beat(&api.ctx, &asker.caller, &ask, presence.over()).await?;
     lost.extend(beat.lost.iter().map(JobId::to_string));
+    let signals =
+        beat.signals.into_iter().map(|(id, signals)| Ok((id.to_string(), SignalBody::all(signals)?)));
+    let signals = signals.collect::<Result<_, Problem>>()?;
     ok(&DirectivesBody {
         directive: beat.directive,
         cancel: beat.cancel,
         lost,
         claim_expires_at: rfc3339(beat.claim_expires_at),
+        signals,
     })
 }
 

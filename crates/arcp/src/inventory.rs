@@ -1,7 +1,7 @@
 //! Inventory of agent versions that run jobs (ARCP §7.5). Table `agent_versions`. Workers are in
 //! `workers.rs`, the directory of agents (RFC-0016) in `crates/openintent/src/agents.rs`; an agent may be in both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use entente_domain::arcp::jobs::OnLost;
 use entente_domain::arcp::jobs::ask::RUNTIME_SECONDS;
@@ -60,6 +60,8 @@ pub struct Known {
     pub versions: Versions,
     /// Terms by version.
     pub terms: BTreeMap<String, Terms>,
+    /// Versions whose queues accept no jobs (`queues.rs`).
+    pub draining: BTreeSet<String>,
 }
 
 /// Registration of a version; absent members keep their current values.
@@ -89,6 +91,7 @@ struct Row {
     on_lost: String,
     max_attempts: i32,
     retry: Option<String>,
+    drains: bool,
 }
 
 fn gather(rows: Vec<Row>) -> Outcome<BTreeMap<String, Known>> {
@@ -98,6 +101,7 @@ fn gather(rows: Vec<Row>) -> Outcome<BTreeMap<String, Known>> {
             owner: row.owner,
             versions: Versions { registered: Vec::new(), default: None },
             terms: BTreeMap::new(),
+            draining: BTreeSet::new(),
         });
         if row.is_default {
             agent.versions.default = Some(row.version.clone());
@@ -109,6 +113,9 @@ fn gather(rows: Vec<Row>) -> Outcome<BTreeMap<String, Known>> {
             max_attempts: number(row.max_attempts)?,
             retry: row.retry.as_deref().map(serde_json::from_str).transpose()?,
         };
+        if row.drains {
+            agent.draining.insert(row.version.clone());
+        }
         agent.terms.insert(row.version.clone(), terms);
         agent.versions.registered.push(row.version);
     }
@@ -119,9 +126,11 @@ fn gather(rows: Vec<Row>) -> Outcome<BTreeMap<String, Known>> {
 pub(crate) async fn known(conn: &mut PgConnection, names: &[&str]) -> Outcome<BTreeMap<String, Known>> {
     let rows = sqlx::query_as!(
         Row,
-        "-- inventory::known
-         SELECT name, version, owner, is_default, needs_model, max_runtime, on_lost, max_attempts, retry
-         FROM agent_versions WHERE name = ANY($1) ORDER BY name, registered_at, version",
+        r#"-- inventory::known
+         SELECT name, version, owner, is_default, needs_model, max_runtime, on_lost, max_attempts, retry,
+                EXISTS (SELECT 1 FROM job_queues q
+                        WHERE q.agent IN (v.name, v.name || '@' || v.version) AND NOT q.accepts) AS "drains!"
+         FROM agent_versions v WHERE name = ANY($1) ORDER BY name, registered_at, version"#,
         names as &[&str]
     )
     .fetch_all(conn)
@@ -140,7 +149,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<BTreeMap<String, Known>
     let rows = sqlx::query_as!(
         Row,
         "-- inventory::list
-         SELECT name, version, owner, is_default, needs_model, max_runtime, on_lost, max_attempts, retry
+         SELECT name, version, owner, is_default, needs_model, max_runtime, on_lost, max_attempts, retry, false AS \"drains!\"
          FROM agent_versions ORDER BY name, registered_at, version"
     )
     .fetch_all(&ctx.pool)

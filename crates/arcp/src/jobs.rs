@@ -18,12 +18,14 @@ mod beats;
 mod budgets;
 mod cancel;
 mod claims;
+mod control;
 mod delegation;
 mod holding;
 mod locked;
 pub mod log;
 mod preparing;
 mod reading;
+mod records;
 mod reports;
 mod results;
 mod retention;
@@ -49,12 +51,20 @@ pub use claims::keys::{ClaimKey, tidy_claims};
 use claims::tokens as claim_tokens;
 pub use claims::turns::Turns;
 pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
+pub use control::{
+    Again, Counts, Delivered, JobSearch, Node, Rerun, RerunAsk, Tree, acknowledge, beside, count, rerun,
+    rerun_found, resolve, search, send, sent, tree, wait,
+};
 pub use delegation::delegate;
 pub(crate) use delegation::delegated;
 pub use holding::{HeldJob, Holding, held, holdings};
 pub use log::{JobEventPosition, JobEventToken, Stored};
 pub use preparing::tidy_credentials;
 pub use reading::{Description, JobFilter, describe, events, list};
+pub use records::Beside;
+pub use records::failures::Failure;
+pub use records::reruns::Links;
+pub use records::signals::{Marks, Signal};
 pub use reports::{Child, Denied, EventAsk, Reported};
 pub(crate) use results::chunk_bytes;
 pub use results::{Piece, Result, pieces, result};

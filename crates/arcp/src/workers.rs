@@ -233,20 +233,32 @@ pub(crate) async fn mine(conn: &mut PgConnection, caller: &Caller, id: WorkerId)
     worker.filter(|worker| worker.principal == caller.agent).ok_or_else(|| not_found("worker"))
 }
 
-/// Returns the names and the principals of those of these workers that exist.
-pub(crate) async fn named(
-    conn: &mut PgConnection,
-    ids: &[WorkerId],
-) -> Outcome<BTreeMap<WorkerId, (String, String)>> {
+/// What observers of a job see of its worker.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    /// Its name.
+    pub name: String,
+    /// Principal that registered it.
+    pub principal: String,
+    /// Time of its last sign of life.
+    pub last_seen_at: Timestamp,
+}
+
+/// Returns what observers see of those of these workers that exist.
+pub(crate) async fn named(conn: &mut PgConnection, ids: &[WorkerId]) -> Outcome<BTreeMap<WorkerId, Named>> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(
         "-- workers::named
-         SELECT id, name, principal FROM workers WHERE id = ANY($1)",
+         SELECT id, name, principal, last_seen_at FROM workers WHERE id = ANY($1)",
         &ids
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.id.into(), (row.name, row.principal))).collect())
+    let named = rows.into_iter().map(|row| {
+        let (name, principal, last_seen_at) = (row.name, row.principal, row.last_seen_at);
+        (row.id.into(), Named { name, principal, last_seen_at })
+    });
+    Ok(named.collect())
 }
 
 /// Lists the caller's workers, or with the scope `admin` all workers; most recently seen first.

@@ -1,6 +1,7 @@
-//! `entente job`: submits jobs (ARCP) and manages them. `jobs/follow.rs` follows a job, `jobs/screen.rs`
+//! `entente job`: submits jobs (ARCP) and manages them. `jobs/control.rs` has the commands for jobs after their submission, `jobs/follow.rs` follows a job, `jobs/screen.rs`
 //! displays it on a terminal, and `worker.rs` runs jobs.
 
+mod control;
 mod follow;
 mod screen;
 
@@ -12,6 +13,7 @@ use entente_domain::arcp::jobs::ask::{Constraints, Submit};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use self::control::{Control, Found};
 use super::output::people::print_live_record;
 use super::output::{print_json, print_record};
 use super::remote::{Api, Remote, segment};
@@ -21,7 +23,7 @@ use super::{Done, Failure};
 /// the excess.
 const MOST: u64 = 8 * 1024 * 1024;
 
-/// Jobs: submit, list, show, attempts, events, cancel, result
+/// Jobs: submit, list, show, attempts, events, cancel, result, rerun, signal, tree, queue
 #[derive(Debug, Args)]
 pub(super) struct Jobs {
     #[command(flatten)]
@@ -41,9 +43,8 @@ enum Verb {
         /// Only jobs of this agent: a name, or name@version
         #[arg(long)]
         agent: Option<String>,
-        /// Only jobs accepted after this time, RFC 3339
-        #[arg(long, value_name = "TIME")]
-        created_after: Option<String>,
+        #[command(flatten)]
+        found: Found,
         /// Maximum number of jobs
         #[arg(long, default_value_t = 100)]
         limit: u32,
@@ -51,6 +52,8 @@ enum Verb {
         #[arg(long)]
         cursor: Option<String>,
     },
+    #[command(flatten)]
+    Control(Control),
     /// Show a job: its state, the worker that runs it, and until when
     #[command(alias = "get")]
     Show {
@@ -83,6 +86,9 @@ enum Verb {
         /// The reason
         #[arg(long)]
         reason: Option<String>,
+        /// Seconds that the worker has to stop, up to 3600 [default: the server's setting]
+        #[arg(long, value_name = "SECONDS")]
+        grace: Option<i64>,
     },
     /// Write a job's result, byte for byte
     Result {
@@ -137,6 +143,9 @@ struct Asked {
     /// The priority, -100 to 100: jobs with a higher one start first [default: 0]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     priority: Option<i64>,
+    /// A label to find the job by, such as team=billing; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    label: Vec<String>,
     /// Show the job's events until it ends
     #[arg(long)]
     follow: bool,
@@ -184,6 +193,7 @@ impl Asked {
             retry: retry.map_err(|e| format!("--retry is no retry policy: {e}"))?,
             start_at: self.start_at,
             queue_timeout_sec: self.queue_timeout,
+            labels: control::labels(&self.label)?,
             ..Submit::default()
         })
     }
@@ -215,13 +225,11 @@ impl Jobs {
                 }
                 follow::follow(&api, &id, 0, self.remote.json, &accepted["budget"]).await
             }
-            Verb::List { status, agent, created_after, limit, cursor } => {
-                let status = (!status.is_empty()).then(|| ("status", status.join(",")));
-                let others = [("agent", agent), ("created_after", created_after), ("cursor", cursor)];
-                let others = others.into_iter().filter_map(|(name, value)| Some((name, value?)));
-                let query: Vec<_> =
-                    status.into_iter().chain(others).chain([("limit", limit.to_string())]).collect();
-                list(&self.remote, &api, &query).await
+            Verb::List { status, agent, found, limit, cursor } => {
+                let mut query = found.query(status, agent);
+                query.extend(cursor.map(|cursor| ("cursor", cursor)));
+                query.push(("limit", limit.to_string()));
+                list(&api, &self.remote, &query).await
             }
             Verb::Show { id } => {
                 let job = api.get(&path(&id, ""), &[]).await?;
@@ -235,11 +243,14 @@ impl Jobs {
             Verb::Events { id, after, follow: false } => {
                 follow::pages(&api, &id, after, self.remote.json).await
             }
-            Verb::Cancel { id, session, reason } => {
+            Verb::Control(control) => control.run(&api, &self.remote).await,
+            Verb::Cancel { id, session, reason, grace } => {
                 let mut body = json!({});
-                for (name, value) in [("session_id", session), ("reason", reason)] {
-                    if let Some(value) = value {
-                        body[name] = json!(value);
+                for (name, value) in
+                    [("session_id", json!(session)), ("reason", json!(reason)), ("grace_sec", json!(grace))]
+                {
+                    if !value.is_null() {
+                        body[name] = value;
                     }
                 }
                 self.remote.show(&api.post(&path(&id, "/cancel"), &body).await?, &[])
@@ -249,8 +260,8 @@ impl Jobs {
     }
 }
 
-/// Prints a page of jobs.
-async fn list(remote: &Remote, api: &Api, query: &[(&str, String)]) -> Done {
+/// Lists the jobs of a search.
+async fn list(api: &Api, remote: &Remote, query: &[(&str, String)]) -> Done {
     let mut answer = api.get("/jobs", query).await?;
     if remote.json {
         return print_json(&answer);
@@ -261,8 +272,10 @@ async fn list(remote: &Remote, api: &Api, query: &[(&str, String)]) -> Done {
         job["worker"] = claim.get("worker").or(claim.get("worker_id")).cloned().unwrap_or_default();
         job["since"] = claim["since"].clone();
         job["until"] = claim["expires_at"].clone();
+        job["code"] = job["failure"]["code"].clone();
     }
-    let columns = ["job_id", "status", "agent", "created_at", "last_event_seq", "worker", "since", "until"];
+    let columns =
+        ["job_id", "status", "agent", "created_at", "last_event_seq", "code", "worker", "since", "until"];
     remote.show(&answer["jobs"], &columns)?;
     if let Some(cursor) = answer["next_cursor"].as_str() {
         writeln!(io::stderr(), "there are more: --cursor {cursor}")?;

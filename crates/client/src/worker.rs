@@ -43,11 +43,13 @@ Each line that it writes to its standard output is one of:
   {\"error\": {\"code\": …, \"message\": …}}  the job fails
   {\"authorize\": {\"capability\": \"tool.call\", \"target\": …, \"call_id\": …, \"reserve\": {…}}}
                                             a request for authority, answered by one line on its standard input
+  {\"ack\": …}                              with --signals: the command has acted on the signals up to this `seq`
   other JSON                                the result, if it is the last one and the command exits with 0
   anything else                             a log line; lines of standard error are logged as errors
 
 If the command exits with a status other than 0 and has reported no outcome, the job fails with INTERNAL_ERROR. SIGTERM
-means that the job was cancelled, or that the worker stops or was killed. The standard input stays open for answers: a command that reads
+means that the job was cancelled, or that the worker stops or was killed. With --signals, a signal to the job is a line
+{\"signal\": {\"seq\": …, \"name\": …, \"payload\": …}} on its standard input; without an \"ack\" the next attempt gets it too. The standard input stays open for answers: a command that reads
 it to the end needs --filter.";
 
 /// Run jobs, each with a command
@@ -68,6 +70,9 @@ pub(super) struct Worker {
     /// cannot ask for authority then)
     #[arg(long)]
     filter: bool,
+    /// Pass signals to the job on to the command, as lines of its standard input
+    #[arg(long, conflicts_with = "filter")]
+    signals: bool,
     /// Number of concurrent jobs
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     slots: u16,
@@ -223,8 +228,14 @@ impl Worker {
         let watchdog = watchdog::Watchdog::start(grace).map_err(|e| {
             format!("the process that ends the commands of a killed worker could not be started: {e}")
         })?;
-        let settings =
-            child::CommandSettings { exec, filter: self.filter, grace, watchdog, hinted: Cell::new(false) };
+        let settings = child::CommandSettings {
+            exec,
+            filter: self.filter,
+            signals: self.signals,
+            grace,
+            watchdog,
+            hinted: Cell::new(false),
+        };
         let agents = self.agents.iter().map(ToString::to_string).collect();
         let drain = Duration::from_secs(self.drain_seconds);
         let host = host::Host::new(api, self.name, agents, usize::from(self.slots), settings, drain);

@@ -349,6 +349,11 @@ impl Query {
             .filter(|value| !value.is_empty())
     }
 
+    /// Returns the texts of a parameter that may be repeated.
+    pub fn texts<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.pairs.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     /// Returns all parameters; the last value of a repeated one wins.
     #[must_use]
     pub fn all(self) -> serde_json::Map<String, serde_json::Value> {

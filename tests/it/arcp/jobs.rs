@@ -10,10 +10,15 @@ mod gone;
 mod holding;
 mod money;
 mod order;
+mod queues;
+mod reruns;
 mod results;
 mod retention;
 mod retries;
+mod searching;
+mod signals;
 mod starts;
+mod trees;
 mod watching;
 
 use crate::harness::{Client, Reply, Value, World, json};

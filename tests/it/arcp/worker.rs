@@ -520,3 +520,43 @@ async fn jobs_are_looked_after_from_the_terminal() {
     assert_eq!(desk.events(id).await.last().unwrap()["payload"]["code"], "CANCELLED");
     world.server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_takes_signals_and_the_next_attempt_those_that_it_did_not_acknowledge() {
+    let settings = vec![("ENTENTE_CLAIM_SECONDS", "3")];
+    let world = World::with(Setup { settings, ..Setup::live() }).await;
+    let desk = Desk::of(&world);
+    let mut first = desk.worker(&["listener"], &["--signals"]).await;
+    let job = desk.submit("listener", &[]).await;
+    for _ in 0..2 {
+        desk.told(&["job", "signal", id(&job), "input", "--payload", r#"{"n":[1]}"#]).await;
+    }
+    desk.file("second").await;
+    let acknowledged = async |count: usize| {
+        let began = Instant::now();
+        loop {
+            let listed = desk.told(&["job", "signals", id(&job)]).await;
+            let all = listed["signals"].as_array().unwrap().clone();
+            if all.iter().filter(|signal| signal["acknowledged_at"].is_string()).count() == count {
+                return all;
+            }
+            assert!(began.elapsed() < PATIENCE, "not {count} acknowledged: {all:?}");
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    acknowledged(1).await;
+    first.child.kill().unwrap();
+    first.ended().await;
+    let second = desk.worker(&["listener"], &["--signals"]).await;
+    assert_eq!(desk.until(id(&job), "success").await["attempt"], 2);
+    assert_eq!(acknowledged(2).await[1]["attempt"], 2);
+    let phases: Vec<String> = desk
+        .events(id(&job))
+        .await
+        .iter()
+        .filter_map(|event| event["payload"]["body"]["phase"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(phases, ["signal 1", "signal 2", "signal 2"], "the first is not given out again");
+    second.stop().await;
+    world.end().await;
+}

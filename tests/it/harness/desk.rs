@@ -59,6 +59,15 @@ polite@*)
   say '{"kind":"status","body":{"phase":"asleep"}}'
   while :; do sleep 0.1; done ;;
 reader@*) cat ;;
+listener@*)
+  # Acts on the first signal, and on the second one only in the second attempt.
+  while read -r line; do
+    seq=$(printf '%s' "$line" | sed 's/.*"seq":\([0-9]*\).*/\1/')
+    say "{\"kind\":\"status\",\"body\":{\"phase\":\"signal $seq\"}}"
+    if [ "$seq" = 1 ]; then say '{"ack":1}'
+    elif [ -e "$PLACE/second" ]; then say '{"ack":2}'; say '{"result":"both"}'; exit
+    else echo reached > "$PLACE/second"; fi
+  done ;;
 family@*)
   sleep 300 &
   echo $! > "$PLACE/child"

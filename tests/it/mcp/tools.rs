@@ -10,13 +10,14 @@ use crate::aee::envelopes::task_envelope;
 use crate::harness::{Setup, Value, World, json, talk};
 
 /// All tools by name (MCP-W-6).
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 32] = [
     "ask_agent",
     "ask_principal",
     "cancel_job",
     "check_decision",
     "check_lease",
     "claim_job",
+    "control_job",
     "costs",
     "create_intent",
     "finish_job",

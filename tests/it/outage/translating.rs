@@ -26,6 +26,9 @@ async fn take_back(pool: &Pool) {
         DROP TABLE event_leaves, log_floors, log_order_search, job_claims;
         ALTER TABLE job_clock DROP COLUMN precedence, DROP COLUMN principal, DROP COLUMN parked;
         ALTER TABLE checkpoints DROP COLUMN spent;
+        DROP TABLE job_labels, job_failures, job_reruns, job_queues, job_signals, job_costs;
+        ALTER TABLE job_clock DROP COLUMN signals_sent, DROP COLUMN signals_acked;
+        DROP INDEX jobs_by_trace;
         ALTER TABLE webhook_endpoints DROP COLUMN hears_from;
         ALTER TABLE triggers DROP COLUMN hears_from;
         ALTER TABLE webhook_cursor DROP COLUMN global, DROP COLUMN global_seq;

@@ -14,6 +14,7 @@ const NOUNS: &[fn(&str) -> Option<Value>] = &[
     super::graphs::body,
     super::federation::body,
     super::ledgers::body,
+    super::jobs::body,
 ];
 
 /// Returns a valid body, so that the refusal is about the caller and not about the body.

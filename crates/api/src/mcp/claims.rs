@@ -194,7 +194,7 @@ async fn own(call: &Call) -> Result<Vec<Worker>, Problem> {
 /// The database fails.
 pub(super) async fn extend(call: &Call, job_id: JobId, token: &str) -> Result<(), Problem> {
     let Some(worker) = own(call).await?.into_iter().next() else { return Ok(()) };
-    let held = vec![Held { job_id, token: token.to_owned(), stopping: true }];
+    let held = vec![Held { job_id, token: token.to_owned(), stopping: true, signals_after: None }];
     let ask =
         BeatAsk { worker: worker.id, state: None, held, obeyed: worker.directive, wait: Duration::ZERO };
     match jobs::beat(&call.ctx().arcp, &call.caller, &ask, call.presence.over()).await {

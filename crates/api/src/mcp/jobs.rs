@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use entente_arcp::jobs;
-use entente_arcp::jobs::{Canceller, JobFilter, Origin};
+use entente_arcp::jobs::{Canceller, JobSearch, Origin};
 use entente_arcp_api::jobs::{JobBody, ListedBody, job_id};
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
 use entente_domain::arcp::jobs::retries::RetryPolicy;
@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::shapes::{any, free, gives, list, may, must, nullable, retry_key, takes, text, whole, word};
+use super::shapes::{any, flag, free, gives, list, may, must, nullable, retry_key, takes, text, whole, word};
 use super::{Answer, Call, Hints, Tool, ToolResult, within};
 
 /// Default page size.
@@ -67,6 +67,7 @@ fn submit_tool() -> Tool {
                     "Retries after failures: {max_attempts, initial_delay_ms, factor, max_delay_ms, jitter, codes}.",
                 ),
             ),
+            may("labels", free("Texts by keys, to find it by.")),
             may("idempotency_key", retry_key("")),
         ]),
         example: json!({ "agent": "echo", "input": { "text": "hi" }, "lease_request": { "cost.budget": ["USD:1.00"] }, "idempotency_key": "echo-1" }),
@@ -125,6 +126,9 @@ fn list_tool() -> Tool {
         takes: takes(vec![
             may("status", list(word("Status of the job.", &STATUSES), "Only jobs in one of these statuses.")),
             may("agent", text("Only jobs of this agent: `name`, or `name@version`.")),
+            may("labels", free("Only jobs with these labels.")),
+            may("parent_job_id", text("Only its children.")),
+            may("dead_letter", flag("Only failed jobs that nobody has resolved.")),
             may("limit", whole("Maximum number of jobs; defaults to 50.", 1, i64::from(PAGE))),
             may("cursor", text("`next_cursor` of the last answer.")),
         ]),
@@ -161,6 +165,7 @@ fn cancel_tool() -> Tool {
             must("job_id", text("The job, `job_…`.")),
             may("session_id", text("`session_id` from submit_job or list_jobs; optional for an admin only.")),
             may("reason", text("The reason.")),
+            may("grace_s", whole("Seconds to stop.", 0, 3_600)),
         ]),
         example: json!({ "job_id": "job_…", "session_id": "sess_…", "reason": "no longer needed" }),
         gives: gives(vec![
@@ -168,7 +173,7 @@ fn cancel_tool() -> Tool {
             must("status", text("Status of the job: `running` until its worker has stopped.")),
         ]),
         hints: Hints::ends(),
-        names: &[],
+        names: &[("grace_sec", "grace_s")],
         run: |call| Box::pin(cancel_job(call)),
     }
 }
@@ -193,6 +198,7 @@ struct SubmitArgs {
     start_at: Option<String>,
     queue_timeout_s: Option<i64>,
     retry: Option<RetryPolicy>,
+    labels: Option<BTreeMap<String, String>>,
     idempotency_key: Option<String>,
 }
 
@@ -218,6 +224,7 @@ async fn submit_job(call: Call) -> ToolResult {
         retry: said.retry,
         start_at: said.start_at,
         queue_timeout_sec: said.queue_timeout_s,
+        labels: said.labels,
         ..Submit::default()
     };
     let submitted = call.api.arcp.job_writer.submit(&call.caller, ask, Origin::Rest).await?;
@@ -279,6 +286,10 @@ struct ListArgs {
     #[serde(default)]
     status: Vec<JobStatus>,
     agent: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    parent_job_id: Option<String>,
+    dead_letter: Option<bool>,
     limit: Option<u32>,
     cursor: Option<String>,
 }
@@ -290,14 +301,18 @@ async fn list_jobs(call: Call) -> ToolResult {
         AgentRef::parse(&text)
             .ok_or_else(|| Refusal::field(Code::InvalidRequest, "agent", "pattern", message))
     });
-    let filter = JobFilter {
+    let search = JobSearch {
         statuses: said.status,
         agent: agent.transpose()?,
+        principal: Some(call.caller.agent.clone()),
+        labels: said.labels.into_iter().collect(),
+        parent: said.parent_job_id.as_deref().map(job_id).transpose()?,
+        dead_letter: said.dead_letter.filter(|wanted| *wanted),
         limit: within("limit", said.limit, STEP, 1, PAGE)?,
         cursor: said.cursor,
-        ..JobFilter::default()
+        ..JobSearch::default()
     };
-    let (found, next) = jobs::list(&call.ctx().arcp, &call.caller, &filter).await?;
+    let (found, next) = jobs::search(&call.ctx().arcp, &call.caller, &search).await?;
     let bodies = ListedBody::load(&call.ctx().arcp, &call.caller, &found).await?;
     let listed = found.iter().zip(&bodies).map(|(job, body)| listed(&call, job, body));
     let jobs = listed.collect::<Result<Vec<Value>, Problem>>()?;
@@ -320,6 +335,7 @@ struct CancelArgs {
     job_id: String,
     session_id: Option<String>,
     reason: Option<String>,
+    grace_s: Option<i64>,
 }
 
 async fn cancel_job(call: Call) -> ToolResult {
@@ -330,7 +346,7 @@ async fn cancel_job(call: Call) -> ToolResult {
         None if call.caller.has(Scope::Admin) => Canceller::Operator,
         None | Some(Err(_)) => nobody(),
     };
-    let job = jobs::cancel(&call.ctx().arcp, &call.caller, id, by, said.reason).await?;
+    let job = jobs::cancel(&call.ctx().arcp, &call.caller, id, by, said.reason, said.grace_s).await?;
     let summary = format!("{id} is to stop; it is {}.", job.status.as_str());
     Answer::new(summary, &json!({ "job_id": id, "status": job.status }))
 }

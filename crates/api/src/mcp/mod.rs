@@ -3,7 +3,7 @@
 //!
 //! Every tool calls the operations that REST calls, with an agent's key like any REST request. There is one file of
 //! tools per resource: `whoami.rs`, `directory.rs`, `intents.rs`, `channels.rs`, `messages.rs`, `tasks.rs`, `leases.rs`,
-//! `costs.rs`, `memory.rs`, `jobs.rs`, `claims.rs` and `work.rs` (running jobs), `mail.rs`, `moments.rs` (asking:
+//! `costs.rs`, `memory.rs`, `jobs.rs`, `job_control.rs`, `claims.rs` and `work.rs` (running jobs), `mail.rs`, `moments.rs` (asking:
 //! `asking.rs`), `events.rs`. `handler.rs` answers the protocol's requests, `endpoint.rs` is the middleware around it,
 //! `shapes.rs` builds the schemas of tools, `arguments.rs` reads arguments and explains their faults, `cursors.rs` keeps
 //! the positions of readers. `resources/` has intents and channels by URI, `task_calls/` calls of tools as tasks.
@@ -23,6 +23,7 @@ mod endpoint;
 mod events;
 mod handler;
 mod intents;
+mod job_control;
 mod jobs;
 mod leases;
 mod mail;
@@ -350,6 +351,7 @@ fn all() -> Vec<Tool> {
         .chain(costs::tools())
         .chain(memory::tools())
         .chain(jobs::tools())
+        .chain(job_control::tools())
         .chain(claims::tools())
         .chain(work::tools())
         .chain(mail::tools())

@@ -15,6 +15,7 @@ mod figures;
 mod guard;
 mod held;
 mod inbox;
+mod jobs;
 mod live;
 mod login;
 mod shell;
@@ -40,6 +41,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     inbox::routes(config);
     held::routes(config);
     dashboard::routes(config);
+    jobs::routes(config);
     threads::routes(config);
 }
 

@@ -13,6 +13,8 @@ pub enum Place {
     Dashboard,
     /// The inbox, or a moment in it.
     Inbox,
+    /// The jobs, or one of them.
+    Jobs,
     /// The threads of envelopes.
     Threads,
     /// Any other page.
@@ -78,6 +80,11 @@ impl Shell {
     /// Returns whether the page belongs to the inbox.
     pub fn in_inbox(&self) -> bool {
         self.place == Place::Inbox
+    }
+
+    /// Returns whether the page belongs to the jobs.
+    pub fn in_jobs(&self) -> bool {
+        self.place == Place::Jobs
     }
 
     /// Returns whether the page belongs to the threads.

@@ -196,7 +196,7 @@ impl Backend {
     /// Cancels a job.
     pub async fn cancel(self, request: Request, job_id: JobId, reason: Option<String>) -> Done {
         let by = Canceller::Session(self.entered.id);
-        let answer = match jobs::cancel(&self.api.ctx, &self.caller, job_id, by, reason).await {
+        let answer = match jobs::cancel(&self.api.ctx, &self.caller, job_id, by, reason, None).await {
             Ok(job) => Answer::Cancelled {
                 job_id,
                 trace_id: job.trace_id,

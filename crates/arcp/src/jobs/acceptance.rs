@@ -25,6 +25,8 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::locked::LockedJobs;
+use super::records::Extra;
+use super::records::reruns::Rerun;
 use super::writes::Fresh;
 use crate::Ctx;
 use crate::credentials;
@@ -74,6 +76,8 @@ pub(super) struct Submission {
     /// Trace of the request.
     pub trace: Option<Trace>,
     pub origin: Origin,
+    /// The job that it runs again.
+    pub rerun: Option<Rerun>,
 }
 
 impl Submission {
@@ -107,6 +111,7 @@ pub(super) async fn accept(
         None => None,
         Some(id) => Some(parent(locked, id, &submission.principal)?),
     };
+    require_accepting(&ask, known, &version, parent.as_ref())?;
     if let Some(parent) = &parent {
         ask.narrow(parent, &locked.available(parent.id))?;
         ask.check_time(now)?;
@@ -158,7 +163,8 @@ pub(super) async fn accept(
     job.enqueue(now, ask.start.at);
     let preparing = credentials::needed(ctx, &job);
     begin(ctx, conn, locked, &job, preparing).await?;
-    Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing })
+    let input = ask.input.map(|input| input.get().to_owned());
+    Ok(Fresh { job, input, preparing, extra: Extra { labels: ask.labels, rerun: submission.rerun.clone() } })
 }
 
 /// Jobs whose budgets pay a job's costs: those of its parent, and itself if it has a budget.
@@ -199,6 +205,26 @@ fn version(ask: &JobAsk, known: &BTreeMap<String, Known>) -> Result<(String, Ter
     })?;
     let terms = agent.and_then(|agent| agent.terms.get(&version)).cloned().unwrap_or_default();
     Ok((version, terms))
+}
+
+/// Requires that the agent's queue accepts jobs. A draining one finishes its jobs, and so takes the children that these give to
+/// the same agent.
+fn require_accepting(
+    ask: &JobAsk,
+    known: &BTreeMap<String, Known>,
+    version: &str,
+    parent: Option<&Job>,
+) -> Result<(), Refusal> {
+    let name = &ask.agent.name;
+    let is_own = |parent: &Job| parent.agent.split('@').next() == Some(name);
+    if parent.is_some_and(is_own) || !known.get(name).is_some_and(|agent| agent.draining.contains(version)) {
+        return Ok(());
+    }
+    let message = format!(
+        "`{name}@{version}` is being drained and accepts no new jobs. Submit to another agent or version, or again when its \
+         queue is open: GET /api/v1/arcp/agents/{name}/queue."
+    );
+    Err(Refusal::new(Code::AgentNotAvailable, message))
 }
 
 /// Finds the parent, which must be of the same principal; another's counts as missing (ARCP-W-13.9).

@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::claim_tokens::token_digest;
+use super::records::signals::{self, Signal};
 use super::writes;
 use crate::Ctx;
 use crate::workers;
@@ -30,6 +31,8 @@ pub struct Beat {
     pub lost: Vec<JobId>,
     /// New expiry of the other claims.
     pub claim_expires_at: Timestamp,
+    /// Signals of held jobs that the worker does not know yet.
+    pub signals: BTreeMap<JobId, Vec<Signal>>,
 }
 
 /// A job that a worker reports as held.
@@ -41,6 +44,8 @@ pub struct Held {
     pub token: String,
     /// Whether the worker already knows that it has to stop.
     pub stopping: bool,
+    /// Number of the last signal that the worker knows of; `None` if it takes none.
+    pub signals_after: Option<i64>,
 }
 
 /// Request of a heartbeat.
@@ -78,7 +83,10 @@ pub async fn beat(ctx: &Ctx, caller: &Caller, ask: &BeatAsk, stopping: &Cancella
     loop {
         let beat = beat_once(ctx, caller, ask).await?;
         let known = |id: &JobId| ask.held.iter().any(|one| one.job_id == *id && one.stopping);
-        let news = !beat.lost.is_empty() || beat.directive != ask.obeyed || !beat.cancel.iter().all(known);
+        let news = !beat.lost.is_empty()
+            || !beat.signals.is_empty()
+            || beat.directive != ask.obeyed
+            || !beat.cancel.iter().all(known);
         let waited = async {
             tokio::select! {
                 rung = timeout_at(until, listener.rung()) => rung.is_ok(),
@@ -105,9 +113,16 @@ async fn beat_once(ctx: &Ctx, caller: &Caller, ask: &BeatAsk) -> Outcome<Beat> {
     } else {
         writes::extend(&mut conn, &claims, until, now).await?
     };
+    let signalled = held.iter().filter_map(|one| {
+        let (kept, after) = (kept.get(&one.job_id)?, one.signals_after?);
+        let after = after.max(kept.signals_acked);
+        (kept.signals_sent > after).then_some((one.job_id, after))
+    });
+    let signals = signals::waiting(&mut conn, &signalled.collect::<Vec<_>>()).await?;
     Ok(Beat {
         directive,
-        cancel: kept.iter().filter(|(_, cancel)| **cancel).map(|(id, _)| *id).collect(),
+        signals,
+        cancel: kept.iter().filter(|(_, kept)| kept.cancel).map(|(id, _)| *id).collect(),
         lost: held.iter().map(|one| one.job_id).filter(|id| !kept.contains_key(id)).collect(),
         claim_expires_at: until,
     })

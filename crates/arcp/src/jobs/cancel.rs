@@ -1,6 +1,7 @@
 //! Cancellation of jobs (ARCP §7.4), allowed to the submitting session (§7.6) and to operators. A pending job
-//! ends at once; a running one is asked to stop, and ended after a grace period in any case.
+//! ends at once; a running one is asked to stop, and ended after a grace period in any case, which its canceller may choose.
 
+use chrono::TimeDelta;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::no_job;
 use entente_domain::arcp::jobs::{Cancel, Job, JobStatus};
@@ -13,6 +14,9 @@ use entente_kernel::{Caller, Outcome};
 use super::locked::{LockedJobs, over};
 use super::reading::observable;
 use crate::Ctx;
+
+/// Longest time in seconds that a canceller gives a worker to stop: an hour, in which a stuck job does no more harm.
+const GRACE_SECONDS: i64 = 3_600;
 
 /// Authority under which a job is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +37,7 @@ pub async fn cancel(
     id: JobId,
     by: Canceller,
     reason: Option<String>,
+    grace: Option<i64>,
 ) -> Outcome<Job> {
     if by == Canceller::Operator {
         caller.require(Scope::Admin)?;
@@ -42,6 +47,12 @@ pub async fn cancel(
     if reason.as_ref().is_some_and(|reason| reason.len() > TEXT_BYTES) {
         let message = "`reason` has more than 16 KiB.";
         return Err(Refusal::field(Code::InvalidRequest, "reason", "too_long", message).into());
+    }
+    if grace.is_some_and(|grace| !(0..=GRACE_SECONDS).contains(&grace)) {
+        let message = format!(
+            "`grace_sec` must be a number of seconds from 0 to {GRACE_SECONDS}: the time that the worker has to stop."
+        );
+        return Err(Refusal::field(Code::InvalidRequest, "grace_sec", "range", message).into());
     }
     let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
     let mut change = locked.change(id)?;
@@ -54,9 +65,19 @@ pub async fn cancel(
         reason.filter(|reason| !reason.is_empty()).unwrap_or_else(|| "Cancelled by its client.".to_owned());
     if job.status == JobStatus::Pending {
         change.fail(Fault::Cancelled, &reason, None, None)?;
-    } else if job.cancel.is_none() {
-        let due_at = change.now() + ctx.state.jobs.cancel_grace;
-        change.job_mut().cancel = Some(Cancel { reason, due_at });
+    } else {
+        let now = change.now();
+        let due_at =
+            grace.map_or_else(|| now + ctx.state.jobs.cancel_grace, |grace| now + TimeDelta::seconds(grace));
+        let before = change.job().cancel.clone();
+        match before {
+            None => change.job_mut().cancel = Some(Cancel { reason, due_at }),
+            // A later request may shorten the time, but not lengthen it: others rely on the end that they were told.
+            Some(before) if grace.is_some() && due_at < before.due_at => {
+                change.job_mut().cancel = Some(Cancel { due_at, ..before });
+            }
+            Some(_) => {}
+        }
     }
     locked.apply(change);
     locked.conclude(ctx, tx).await?;

@@ -33,6 +33,7 @@ use self::queue::{Chosen, Taken, With};
 use self::tokens::token_digest;
 use super::locked::{JobChange, LockedJobs};
 use super::reading::conceal;
+use super::records::signals::{self, Signal};
 use super::{budgets, writes};
 use crate::Ctx;
 use crate::credentials;
@@ -81,6 +82,8 @@ pub struct Claimed {
     pub claim_expires_at: Timestamp,
     /// Name under which the result can be streamed.
     pub result_id: ResultId,
+    /// Signals that no worker has acknowledged, as many as fit into the answer.
+    pub signals: Vec<Signal>,
 }
 
 /// Request to claim jobs.
@@ -266,6 +269,9 @@ async fn dress(
     let mut budgets = budgets::load(conn, &counted).await?;
     let ids: Vec<JobId> = taken.iter().map(|row| row.job_id).collect();
     let mut credentials = credentials::of_jobs(conn, &ids).await?;
+    let signalled: Vec<(JobId, i64)> =
+        taken.iter().filter(|row| row.signals).map(|row| (row.job_id, row.signals_acked)).collect();
+    let mut signals = signals::waiting(conn, &signalled).await?;
     let claimed = taken.into_iter().map(|row| Claimed {
         job_id: row.job_id,
         agent: row.agent,
@@ -285,6 +291,7 @@ async fn dress(
         claim_token: row.token,
         claim_expires_at: until,
         result_id: ResultId::mint(ctx.now(), &*ctx.chance),
+        signals: signals.remove(&row.job_id).unwrap_or_default(),
     });
     Ok(claimed.collect())
 }

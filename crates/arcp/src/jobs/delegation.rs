@@ -22,7 +22,7 @@ use super::reading::conceal;
 use super::reports::{Checked, Child, Denied, EventAsk, Report, Reported, check, told};
 use super::writer::JobWriter;
 use super::writes::Fresh;
-use super::{budgets, log, rows, writes};
+use super::{budgets, log, records, rows, writes};
 use crate::Ctx;
 use crate::{credentials, inventory};
 
@@ -207,7 +207,7 @@ async fn delegate_held(
         Err(AppError::from(refusal))
     } else {
         let principal = parent.job().principal.clone();
-        let submission = Submission { ask, principal, trace: None, origin: Origin::Parent };
+        let submission = Submission { ask, principal, trace: None, origin: Origin::Parent, rerun: None };
         accept(ctx, &mut tx, &mut locked, &known, &submission).await
     };
     let made = match judged {
@@ -309,6 +309,7 @@ async fn insert(ctx: &Ctx, conn: &mut PgConnection, parent: &mut JobChange, made
         parent.say(DELEGATE, &delegate_event(&made.job));
     }
     writes::insert(conn, std::slice::from_ref(made)).await?;
+    records::insert(conn, &[(&made.job, &made.extra)], made.job.created_at).await?;
     let budget = Budget::of(&made.job.lease)?;
     budgets::insert(conn, &[(made.job.id, &budget)]).await
 }

@@ -31,6 +31,8 @@ pub struct Holding {
     pub since: Timestamp,
     /// Expiry of the claim, unless a heartbeat extends it.
     pub expires_at: Timestamp,
+    /// When the worker last sent a sign of life; `None` if it has left.
+    pub heartbeat_at: Option<Timestamp>,
 }
 
 /// A job that a worker runs.
@@ -76,9 +78,17 @@ pub(super) async fn of_jobs(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<B
     ids.dedup();
     let named = workers::named(conn, &ids).await?;
     let holding = claims.into_iter().map(|(job, claim)| {
-        let (worker, principal) = named.get(&claim.worker_id).cloned().unzip();
-        let worker_id = claim.worker_id;
-        (job, Holding { worker_id, worker, principal, since: claim.since, expires_at: claim.expires_at })
+        let known = named.get(&claim.worker_id);
+        let holding = Holding {
+            worker_id: claim.worker_id,
+            worker: known.map(|known| known.name.clone()),
+            principal: known.map(|known| known.principal.clone()),
+            since: claim.since,
+            expires_at: claim.expires_at,
+            // A claim is a sign of life too, and so is the registration before it.
+            heartbeat_at: known.map(|known| known.last_seen_at.max(claim.since)),
+        };
+        (job, holding)
     });
     Ok(holding.collect())
 }

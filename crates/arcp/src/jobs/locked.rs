@@ -29,6 +29,7 @@ pub(super) use self::change::JobChange;
 use super::attempts::{self, Attempt, AttemptChange, checkpoints};
 use super::budgets::{self, Reservation};
 use super::log::{self, Stored};
+use super::records::costs;
 use super::{rows, writes};
 use crate::Ctx;
 use crate::jobs::locked::cost_limits::{Bills, CostLimit};
@@ -47,6 +48,8 @@ pub(super) struct LockedJobs {
     cost_limits: BTreeMap<IntentId, CostLimit>,
     /// Costs to record on the intents.
     bills: Bills,
+    /// Costs to record on the jobs.
+    costs: BTreeMap<JobId, Budget>,
     pub logs: BTreeMap<IntentId, IntentLog>,
     touched: BTreeSet<JobId>,
     spent: BTreeSet<JobId>,
@@ -113,6 +116,7 @@ impl LockedJobs {
             reserved,
             cost_limits,
             bills: Bills::new(),
+            costs: BTreeMap::new(),
             logs,
             touched: BTreeSet::new(),
             spent: BTreeSet::new(),
@@ -166,6 +170,7 @@ impl LockedJobs {
             reserved: self.reserved.get(&id).cloned().unwrap_or_default(),
             cost_limit: job.intent_id.and_then(|intent| self.cost_limits.get(&intent)).cloned(),
             bills: Budget::default(),
+            costs: Budget::default(),
             touched: false,
             numbered: false,
             ended: false,
@@ -205,6 +210,7 @@ impl LockedJobs {
             self.cost_limits.insert(intent, cost_limit);
         }
         self.add_bills(&job, change.bills);
+        self.add_costs(id, change.costs);
         self.budgets.extend(change.budgets);
         self.spent.extend(change.spent);
         self.reserved.insert(id, change.reserved);
@@ -230,7 +236,9 @@ impl LockedJobs {
             self.made.iter().filter(|made| !self.gone.contains(&made.id)).cloned().collect();
         budgets::reserve(conn, &kept, self.now).await?;
         budgets::forget(conn, &self.gone).await?;
+        costs::add(conn, &std::mem::take(&mut self.costs)).await?;
         self.save_bills(ctx, conn).await?;
+        self.save_failures(conn).await?;
         self.save_ends(ctx, conn).await?;
         for log in self.logs.values() {
             if log.has_advanced() {

@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::holding::{self, Holding};
 use super::log::{self, Stored};
+use super::records::{self, Beside};
 use super::rows::{Row, select};
 use super::{budgets, rows};
 use crate::Ctx;
@@ -130,6 +131,8 @@ pub struct Description {
     pub terminal: Option<Stored>,
     /// Claim on the job, if it runs.
     pub holding: Option<Holding>,
+    /// What it has beside its own row.
+    pub beside: Beside,
 }
 
 /// Returns one job.
@@ -142,7 +145,8 @@ pub async fn describe(ctx: &Ctx, caller: &Caller, id: JobId) -> Outcome<Descript
     let remaining = budgets::load(&mut conn, &[id]).await?.remove(&id).unwrap_or_default();
     let terminal = if job.status.is_terminal() { log::ends(&mut conn, &[id]).await?.pop() } else { None };
     let holding = holding::of_jobs(&mut conn, &[&job]).await?.remove(&id);
-    Ok(Description { job, remaining, terminal, holding })
+    let beside = records::load(&mut conn, id).await?;
+    Ok(Description { job, remaining, terminal, holding, beside })
 }
 
 /// Loads a job that the caller may observe.

@@ -1,10 +1,10 @@
-//! Deletes jobs past their retention: their events, counters, attempts and rows. `bridges` chooses the jobs, because other
+//! Deletes jobs past their retention: their events, counters, attempts, labels, signals and rows. `bridges` chooses the jobs, because other
 //! protocols refer to them.
 
 use entente_domain::ids::JobId;
 use entente_kernel::Outcome;
 
-use super::{attempts, budgets, log, writes};
+use super::{attempts, budgets, log, records, writes};
 use crate::Ctx;
 
 /// Maximum number of events deleted in one transaction: enough to keep up, few enough to stay short.
@@ -29,6 +29,7 @@ pub async fn forget(ctx: &Ctx, jobs: &[JobId]) -> Outcome<u64> {
     writes::delete(&mut tx, &gone).await?;
     budgets::drop_all(&mut tx, &gone).await?;
     attempts::forget(&mut tx, &gone).await?;
+    records::drop_all(&mut tx, &gone).await?;
     tx.commit().await?;
     // A full step says that there is more to do.
     Ok(if i64::try_from(events) == Ok(DELETE_STEP) { events } else { gone.len() as u64 })

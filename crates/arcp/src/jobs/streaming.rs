@@ -133,7 +133,7 @@ pub(crate) async fn versions(
     if !jobs.is_empty() {
         let rows = sqlx::query!(
             r#"-- job_clock::moved
-             SELECT job_id, last_seq, attempt, cancel_due_at IS NOT NULL OR status <> 'running' AS "stops!"
+             SELECT job_id, last_seq, attempt, signals_sent, cancel_due_at IS NOT NULL OR status <> 'running' AS "stops!"
              FROM job_clock WHERE job_id = ANY($1)"#,
             &jobs
         )
@@ -141,8 +141,9 @@ pub(crate) async fn versions(
         .await?;
         for row in rows {
             found.push((WakeKey::Job(row.job_id.into()), row.last_seq));
-            // Differs whenever the worker has to look: the job has to stop, or another worker has it.
-            found.push((WakeKey::Stop(row.job_id.into()), i64::from(row.attempt) * 2 + i64::from(row.stops)));
+            // Differs whenever the worker has to look: the job has to stop, another worker has it, or it has a signal.
+            let stops = i64::from(row.attempt) * 2 + i64::from(row.stops);
+            found.push((WakeKey::Stop(row.job_id.into()), (row.signals_sent << 32) + stops));
         }
     }
     if !sessions.is_empty() {

@@ -26,13 +26,14 @@ impl JobWriter {
     pub async fn submit(&self, caller: &Caller, said: Submit, origin: Origin) -> Outcome<Submitted> {
         caller.require(Scope::JobsWrite)?;
         let ask = JobAsk::check(said)?;
-        let submission = Submission { ask, principal: caller.agent.clone(), trace: caller.trace, origin };
+        let submission =
+            Submission { ask, principal: caller.agent.clone(), trace: caller.trace, origin, rerun: None };
         submit_and_wait(self, submission).await
     }
 }
 
 /// Submits a job and waits for its credentials, if it gets any; a concurrent repetition waits with it.
-async fn submit_and_wait(job_writer: &JobWriter, submission: Submission) -> Outcome<Submitted> {
+pub(super) async fn submit_and_wait(job_writer: &JobWriter, submission: Submission) -> Outcome<Submitted> {
     let until = Instant::now() + PATIENCE;
     let submitted = loop {
         match job_writer.hand_in(submission.clone()).await {

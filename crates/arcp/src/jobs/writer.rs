@@ -24,7 +24,7 @@ use super::locked::LockedJobs;
 use super::reading::conceal;
 use super::reports::{Report, Reported, judge};
 use super::writes::{self, Fresh};
-use super::{budgets, log, rows};
+use super::{budgets, log, records, rows};
 use crate::Ctx;
 use crate::credentials;
 use crate::inventory;
@@ -259,6 +259,8 @@ async fn apply(
         // Another server has just used one of the keys, or a job under it waits for its credentials.
         return Err(being_prepared().into());
     }
+    let extras: Vec<_> = fresh.iter().map(|made| (&made.job, &made.extra)).collect();
+    records::insert(&mut tx, &extras, locked.now()).await?;
     for made in fresh.iter().filter(|made| made.preparing) {
         credentials::prepare(ctx, &mut tx, &made.job).await?;
     }

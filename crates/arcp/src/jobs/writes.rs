@@ -13,7 +13,8 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::attempts::starting;
-use super::budgets;
+use super::records::Extra;
+use super::{budgets, records};
 use crate::columns::column;
 
 /// A new job with its input.
@@ -24,6 +25,8 @@ pub(super) struct Fresh {
     pub input: Option<String>,
     /// Whether the job still waits for its credentials.
     pub preparing: bool,
+    /// What it has beside its own row.
+    pub extra: Extra,
 }
 
 /// Inserts new jobs and returns their number; skips jobs with a key that another transaction has just used.
@@ -266,11 +269,12 @@ macro_rules! claim {
              UPDATE job_clock c SET status = 'running', attempt = c.attempt + 1, worker_id = $3,
                  claim_token = ($4::bytea[])[f.place], claim_expires_at = $5, claimed_at = $6,
                  due_at = least(c.due_at, $5)
-             FROM found f WHERE c.job_id = f.job_id AND f.plain RETURNING c.job_id, c.attempt)
+             FROM found f WHERE c.job_id = f.job_id AND f.plain
+             RETURNING c.job_id, c.attempt, c.signals_sent > c.signals_acked AS signals, c.signals_acked)
          SELECT j.id AS "job_id!", j.agent AS "agent!", CASE WHEN c.attempt IS NOT NULL THEN j.input END AS input,
                 j.lease AS "lease!", j.expires_at, j.payers AS "payers!", j.trace_id AS "trace_id!", j.parent_id, j.delegate_id,
                 j.intent_id, j.principal AS "principal!", j.deadline, c.attempt AS "attempt?", f.place AS "place!",
-                f.several AS "several!",
+                f.several AS "several!", coalesce(c.signals, false) AS "signals!", coalesce(c.signals_acked, 0) AS "signals_acked!",
                 (SELECT k.body FROM job_checkpoints k WHERE k.job_id = j.id AND c.attempt IS NOT NULL) AS checkpoint
          FROM found f JOIN jobs j ON j.id = f.job_id LEFT JOIN claimed c ON c.job_id = f.job_id ORDER BY f.place"#,
             $of,
@@ -288,7 +292,17 @@ macro_rules! claim {
 }
 pub(super) use claim;
 
-/// Extends the claims with these jobs and digests of tokens; returns the jobs still held and whether each has to stop.
+/// A job whose claim was extended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extended {
+    /// Whether it has to stop.
+    pub cancel: bool,
+    /// Number of its last signal, and of the last acknowledged one.
+    pub signals_sent: i64,
+    pub signals_acked: i64,
+}
+
+/// Extends the claims with these jobs and digests of tokens; returns the jobs still held.
 ///
 /// Leaves `due_at`, when the sweep checks again, as it was, so that a heartbeat updates no index.
 pub(super) async fn extend(
@@ -296,7 +310,7 @@ pub(super) async fn extend(
     held: &[(JobId, Digest)],
     until: Timestamp,
     now: Timestamp,
-) -> Outcome<BTreeMap<JobId, bool>> {
+) -> Outcome<BTreeMap<JobId, Extended>> {
     let (ids, tokens): (Vec<Uuid>, Vec<&[u8]>) =
         held.iter().map(|(id, token)| (id.uuid(), token.as_slice())).unzip();
     let rows = sqlx::query!(
@@ -306,7 +320,7 @@ pub(super) async fn extend(
              WHERE c.claim_token = h.token AND c.status = 'running' AND c.claim_expires_at > $4
              ORDER BY c.job_id FOR UPDATE OF c)
          UPDATE job_clock c SET claim_expires_at = greatest(c.claim_expires_at, $3) FROM held h WHERE c.job_id = h.job_id
-         RETURNING c.job_id, c.cancel_due_at IS NOT NULL AS "cancel!""#,
+         RETURNING c.job_id, c.cancel_due_at IS NOT NULL AS "cancel!", c.signals_sent, c.signals_acked"#,
         &ids,
         &tokens as &[&[u8]],
         until,
@@ -314,7 +328,11 @@ pub(super) async fn extend(
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.job_id.into(), row.cancel)).collect())
+    let extended = rows.into_iter().map(|row| {
+        let (signals_sent, signals_acked) = (row.signals_sent, row.signals_acked);
+        (row.job_id.into(), Extended { cancel: row.cancel, signals_sent, signals_acked })
+    });
+    Ok(extended.collect())
 }
 
 /// Makes a job with new credentials available to workers; returns whether it still waited for them.
@@ -349,6 +367,7 @@ pub(super) async fn drop_preparing(conn: &mut PgConnection, ids: &[JobId]) -> Ou
     )
     .execute(&mut *conn)
     .await?;
+    records::drop_all(conn, &dropped).await?;
     budgets::drop_all(conn, &dropped).await
 }
 
@@ -387,6 +406,31 @@ pub(super) async fn delete(conn: &mut PgConnection, ids: &[Uuid]) -> Outcome<()>
         "-- job_clock::delete
          WITH gone AS (DELETE FROM job_clock WHERE job_id = ANY($1)) DELETE FROM jobs WHERE id = ANY($1)",
         ids
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Counts another signal of a job, whose row is locked; returns its number.
+pub(super) async fn next_signal(conn: &mut PgConnection, id: JobId) -> Outcome<i64> {
+    let seq = sqlx::query_scalar!(
+        "-- job_clock::next_signal
+         UPDATE job_clock SET signals_sent = signals_sent + 1 WHERE job_id = $1 RETURNING signals_sent",
+        id.uuid()
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(seq)
+}
+
+/// Notes the last acknowledged signal of a job, whose row is locked.
+pub(super) async fn signals_acknowledged(conn: &mut PgConnection, id: JobId, upto: i64) -> Outcome<()> {
+    sqlx::query!(
+        "-- job_clock::signals_acknowledged
+         UPDATE job_clock SET signals_acked = $2 WHERE job_id = $1",
+        id.uuid(),
+        upto
     )
     .execute(conn)
     .await?;

@@ -175,7 +175,7 @@ pub(super) async fn call_off(run: &BridgeRun<'_>, bridge: &Jobs) -> Outcome<u64>
         let reason = Some(format!("Nobody waits any more for the task `{}`.", one.source));
         let by =
             if caller.has(Scope::Admin) { Canceller::Operator } else { Canceller::Session(job.session_id) };
-        match jobs::cancel(&ctx.arcp, caller, job.id, by, reason).await {
+        match jobs::cancel(&ctx.arcp, caller, job.id, by, reason, None).await {
             Ok(_) => {}
             // The job just ended, or this bridge may no longer cancel it: either way there is nothing to
             // report.

@@ -13,7 +13,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel, unbounded_channel};
+use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -41,6 +41,8 @@ pub(super) struct CommandSettings {
     pub(super) exec: String,
     /// Whether standard input closes after the input, for commands that read it to the end.
     pub(super) filter: bool,
+    /// Whether the command takes signals as lines of its standard input.
+    pub(super) signals: bool,
     /// Time between SIGTERM and SIGKILL.
     pub(super) grace: Duration,
     /// The process that ends the commands if the worker is killed.
@@ -82,7 +84,13 @@ pub(super) async fn run(
     let _guard = Guard { group: running.group, exited: running.exited.clone() };
     let all = async {
         let tells = async {
-            let fate = reporter.tell(queue, answers).await;
+            // Both senders go with the end of the job: then nothing more is written to the command.
+            let lines = answers;
+            let fate = tokio::select! {
+                fate = reporter.tell(queue, lines.clone()) => fate,
+                never = pass_signals(&reporter, settings.signals, lines.clone()) => match never {},
+            };
+            drop(lines);
             if fate == Fate::Lost {
                 super::stop(stop, Stop::Lost);
             }
@@ -95,6 +103,18 @@ pub(super) async fn run(
         fate = all => fate,
         () = lost => Fate::Lost,
     }
+}
+
+/// Passes signals on to a command that takes them.
+async fn pass_signals(
+    reporter: &Reporter<'_>,
+    takes_signals: bool,
+    lines: UnboundedSender<String>,
+) -> Infallible {
+    if takes_signals {
+        reporter.signals(lines).await;
+    }
+    std::future::pending().await
 }
 
 /// Kills the remaining processes of a command when dropped.
@@ -184,7 +204,13 @@ impl<'a> Running<'a> {
     async fn live(&mut self, items: Sender<Item>, answers: UnboundedReceiver<String>) {
         let (stdin, stdout, stderr) =
             (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
-        let listener = Listener { job: self.job, seen: &self.seen, exited: &self.exited, items: &items };
+        let listener = Listener {
+            job: self.job,
+            seen: &self.seen,
+            exited: &self.exited,
+            items: &items,
+            takes_signals: self.settings.signals,
+        };
         let feeds = feed(stdin, self.job, self.settings.filter, answers, &self.exited);
         let waits =
             wait(&mut self.child, self.group, self.settings.grace, &self.told, &mut self.stop, &self.exited);

@@ -20,6 +20,8 @@ pub(super) enum Line {
     Authorize(Value),
     /// Progress to continue from: `{"checkpoint": …}`.
     Checkpoint(Box<RawValue>),
+    /// The signals up to this number are taken: `{"ack": …}`, for commands that take signals.
+    Acknowledge(i64),
     /// Other JSON: the result, if the command exits with 0 without naming one.
     Value(Box<RawValue>),
     /// Not JSON.
@@ -45,13 +47,14 @@ impl Failed {
     }
 }
 
-/// Parses a line; numbers and the order of members keep their notation.
-pub(super) fn read(line: &str) -> Line {
+/// Parses a line; numbers and the order of members keep their notation. To a command that takes no signals, an acknowledgement is a
+/// value like any other.
+pub(super) fn read(line: &str, takes_signals: bool) -> Line {
     let Ok(raw) = serde_json::from_str::<Box<RawValue>>(line) else { return Line::Text };
-    object(&raw).unwrap_or(Line::Value(raw))
+    object(&raw, takes_signals).unwrap_or(Line::Value(raw))
 }
 
-fn object(raw: &RawValue) -> Option<Line> {
+fn object(raw: &RawValue, takes_signals: bool) -> Option<Line> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(raw.get()).ok()?;
     let text = |name: &str| members.get(name).and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
     let value = |name: &str| members.get(name).and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
@@ -83,6 +86,9 @@ fn object(raw: &RawValue) -> Option<Line> {
     {
         return Some(Line::Checkpoint((*checkpoint).to_owned()));
     }
+    if takes_signals && only(&["ack"]) {
+        return value("ack").and_then(|seq| seq.as_i64()).map(Line::Acknowledge);
+    }
     if only(&["authorize"]) {
         return value("authorize").filter(Value::is_object).map(Line::Authorize);
     }
@@ -108,30 +114,39 @@ pub(super) fn pieces(text: &str, most: usize) -> Vec<&str> {
 mod tests {
     use super::*;
 
+    fn read_plain(line: &str) -> Line {
+        read(line, false)
+    }
+
     #[test]
     fn lines_are_what_they_look_like() {
-        let event = read(r#"{"kind":"metric","body":{"name":"cost.x","value":0.10,"unit":"USD"}}"#);
+        let event = read_plain(r#"{"kind":"metric","body":{"name":"cost.x","value":0.10,"unit":"USD"}}"#);
         assert!(
             matches!(event, Line::Event { kind, body, .. } if kind == "metric" && body.get().contains("0.10"))
         );
-        assert!(matches!(read(r#"{"kind":"metric"}"#), Line::Value(_)));
-        assert!(matches!(read(r#"{"kind":"metric","body":3}"#), Line::Value(_)));
-        assert!(matches!(read(r#"{"result":null}"#), Line::Result { result, .. } if result.get() == "null"));
-        assert!(matches!(read(r#"{"result":1,"other":2}"#), Line::Value(_)));
+        assert!(matches!(read_plain(r#"{"kind":"metric"}"#), Line::Value(_)));
+        assert!(matches!(read_plain(r#"{"kind":"metric","body":3}"#), Line::Value(_)));
         assert!(
-            matches!(read(r#"{"error":"no"}"#), Line::Error(Failed { code: None, message, .. }) if message == "no")
+            matches!(read_plain(r#"{"result":null}"#), Line::Result { result, .. } if result.get() == "null")
+        );
+        assert!(matches!(read_plain(r#"{"result":1,"other":2}"#), Line::Value(_)));
+        assert!(
+            matches!(read_plain(r#"{"error":"no"}"#), Line::Error(Failed { code: None, message, .. }) if message == "no")
         );
         assert!(
-            matches!(read(r#"{"error":{"code":"TIMEOUT","message":"m"}}"#), Line::Error(Failed { code: Some(c), .. }) if c == "TIMEOUT")
+            matches!(read_plain(r#"{"error":{"code":"TIMEOUT","message":"m"}}"#), Line::Error(Failed { code: Some(c), .. }) if c == "TIMEOUT")
         );
-        assert!(matches!(read(r#"{"error":3}"#), Line::Value(_)));
-        assert!(matches!(read(r#"{"authorize":{"capability":"tool.call"}}"#), Line::Authorize(_)));
-        assert!(matches!(read(r#"{"checkpoint":[1]}"#), Line::Checkpoint(at) if at.get() == "[1]"));
-        assert!(matches!(read(r#"{"checkpoint":1,"x":2}"#), Line::Value(_)));
-        assert!(matches!(read("{}"), Line::Value(_)));
-        assert!(matches!(read("17"), Line::Value(_)));
-        assert!(matches!(read("hello"), Line::Text));
-        assert!(matches!(read("{"), Line::Text));
+        assert!(matches!(read_plain(r#"{"error":3}"#), Line::Value(_)));
+        assert!(matches!(read_plain(r#"{"authorize":{"capability":"tool.call"}}"#), Line::Authorize(_)));
+        assert!(matches!(read_plain(r#"{"checkpoint":[1]}"#), Line::Checkpoint(at) if at.get() == "[1]"));
+        assert!(matches!(read_plain(r#"{"checkpoint":1,"x":2}"#), Line::Value(_)));
+        assert!(matches!(read_plain("{}"), Line::Value(_)));
+        assert!(matches!(read_plain("17"), Line::Value(_)));
+        assert!(matches!(read_plain(r#"{"ack":3}"#), Line::Value(_)));
+        assert!(matches!(read(r#"{"ack":3}"#, true), Line::Acknowledge(3)));
+        assert!(matches!(read(r#"{"ack":"x"}"#, true), Line::Value(_)));
+        assert!(matches!(read_plain("hello"), Line::Text));
+        assert!(matches!(read_plain("{"), Line::Text));
     }
 
     #[test]

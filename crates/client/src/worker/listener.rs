@@ -48,6 +48,8 @@ pub(super) struct Listener<'a> {
     /// Cancelled when the command itself has exited.
     pub(super) exited: &'a CancellationToken,
     pub(super) items: &'a Sender<Item>,
+    /// Whether the command takes signals.
+    pub(super) takes_signals: bool,
 }
 
 impl Listener<'_> {
@@ -101,7 +103,7 @@ impl Listener<'_> {
                 format!("a line of the command's output has more than {LINE_BYTES} bytes: stream the result");
             return self.end(End::Error(Failed::with("INTERNAL_ERROR", message))).await;
         }
-        match lines::read(line) {
+        match lines::read(line, self.takes_signals) {
             Line::Event { kind, .. } if line.len() > BODY_BYTES => {
                 self.note(
                     "error",
@@ -124,6 +126,7 @@ impl Listener<'_> {
             }
             Line::Error(failed) => self.end(End::Error(failed)).await,
             Line::Checkpoint(checkpoint) => self.send(Item::Checkpoint(checkpoint)).await,
+            Line::Acknowledge(seq) => self.send(Item::Acknowledge(seq)).await,
             Line::Authorize(question) => self.send(Item::Authorize(question)).await,
             Line::Value(value) => {
                 // Only the last one is the result; earlier ones go to the log.

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Claimed;
 use super::lines::Failed;
+use crate::output::note;
 use crate::remote::{Api, Failure, segment};
 
 /// Queued items at which the command is blocked: enough for a server's restart, without using much memory.
@@ -32,6 +33,8 @@ const INLINE_BYTES: usize = 512 * 1024;
 const CHUNK: usize = 96 * 1024;
 /// Time limit for a request that the server does not hold.
 pub(super) const CALL: Duration = Duration::from_secs(15);
+/// Seconds that the server may hold a request for signals: less than [`CALL`].
+const SIGNAL_WAIT_SECONDS: u64 = 10;
 /// First and longest pause between attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -64,6 +67,8 @@ pub(super) enum Item {
     Event(Event),
     Checkpoint(Box<RawValue>),
     Authorize(Value),
+    /// The command has taken the signals up to this number.
+    Acknowledge(i64),
     End(End),
 }
 
@@ -135,6 +140,14 @@ pub(super) struct Reporter<'a> {
 /// The job no longer belongs to this worker.
 struct Gone;
 
+/// The signals of a job.
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct Taken {
+    signals: Vec<Value>,
+    cancel_requested: bool,
+}
+
 #[derive(serde::Deserialize, Default)]
 struct EventReport {
     #[serde(default)]
@@ -164,6 +177,7 @@ impl Reporter<'_> {
                     // A command that has exited needs no answer.
                     let _gone = answers.send(answer.to_string());
                 }),
+                Item::Acknowledge(seq) => self.acknowledge(seq).await,
                 Item::End(end) => return self.end(end).await.unwrap_or(Fate::Lost),
             };
             if told.is_err() {
@@ -229,6 +243,35 @@ impl Reporter<'_> {
                 (self.on_cancel)();
             }
         }))
+    }
+
+    /// Acknowledges signals; a wrong number is noted, because the job lives on.
+    async fn acknowledge(&self, seq: i64) -> Result<(), Gone> {
+        let body = json!({ "claim_token": self.job.claim_token, "seq": seq });
+        if let Err(refusal) = self.post::<Value>("signals/ack", &body).await? {
+            note(&format!("{}: {refusal}", self.job.job_id));
+        }
+        Ok(())
+    }
+
+    /// Passes the job's signals on as lines, each once in this attempt, until the receiver has gone or the job is lost.
+    pub(super) async fn signals(&self, lines: UnboundedSender<String>) {
+        let mut after = 0;
+        loop {
+            let body = json!({ "claim_token": self.job.claim_token, "after": after, "wait_sec": SIGNAL_WAIT_SECONDS });
+            let Ok(Ok(taken)) = self.post::<Taken>("signals/wait", &body).await else { return };
+            let count = taken.signals.len();
+            for signal in taken.signals {
+                after = signal["seq"].as_i64().unwrap_or(after);
+                if lines.send(json!({ "signal": signal }).to_string()).is_err() {
+                    return;
+                }
+            }
+            // A job that is to stop has no more signals to wait for, and its answers come at once.
+            if taken.cancel_requested && count == 0 {
+                return;
+            }
+        }
     }
 
     /// Asks for authority (ARCP-W-11.2.6), and returns the server's answer with the call's id.

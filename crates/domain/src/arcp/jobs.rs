@@ -2,7 +2,9 @@
 //!
 //! Requests are in `jobs/ask.rs`, workers' reports in `jobs/events.rs`, children that they ask for in
 //! `jobs/delegations.rs`, the order of claims in `jobs/order.rs`, retries in `jobs/retries.rs`, starts in `jobs/starts.rs`,
-//! members beyond ARCP in `jobs/beyond.rs`, ends in `jobs/ends.rs`, payloads for clients in `jobs/wire.rs`, permissions and budgets in `capabilities.rs` and `budgets.rs`, streamed results in
+//! members beyond ARCP in `jobs/beyond.rs`, ends in `jobs/ends.rs`, labels in `jobs/labels.rs`, signals in `jobs/signals.rs`,
+//! running a job again in `jobs/reruns.rs`, payloads for clients in `jobs/wire.rs`, permissions and budgets in
+//! `capabilities.rs` and `budgets.rs`, streamed results in
 //! `chunks.rs`.
 
 pub mod ask;
@@ -10,9 +12,12 @@ pub mod beyond;
 pub mod delegations;
 pub mod ends;
 pub mod events;
+pub mod labels;
 pub mod may;
 pub mod order;
+pub mod reruns;
 pub mod retries;
+pub mod signals;
 pub mod starts;
 pub mod wire;
 
@@ -35,7 +40,9 @@ use crate::refusal::{Code, Refusal};
 pub const GRACE_SECONDS: i64 = 1;
 
 /// The status of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
     /// Accepted, and waiting for a worker.

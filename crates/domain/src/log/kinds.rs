@@ -216,6 +216,12 @@ kinds! {
     EnvelopeKeyRevoked = "envelope.key_revoked";
     /// An agent's version that runs jobs was registered or changed (system log).
     VersionRegistered = "agent.version_registered";
+    /// The queue of an agent's jobs was opened, paused or drained; `state` says which (system log).
+    QueueChanged = "agent.queue_changed";
+    /// A dead letter was resolved by somebody other than the job's submitter (system log).
+    JobResolved = "job.resolved";
+    /// Jobs were run again by somebody other than their submitters (system log).
+    JobRerun = "job.rerun";
     /// A bridge was set up or changed (system log).
     BridgeSet = "bridge.set";
     /// A bridge was removed (system log).

@@ -231,7 +231,7 @@ pub(super) async fn cancel(call: &Call, subject: Subject) -> Result<bool, Proble
     match subject {
         Subject::Job(id) => {
             let job = jobs::describe(&ctx.arcp, caller, id).await?.job;
-            jobs::cancel(&ctx.arcp, caller, id, canceller(caller, &job), None).await?;
+            jobs::cancel(&ctx.arcp, caller, id, canceller(caller, &job), None, None).await?;
         }
         Subject::Moment(id) => {
             moments::withdraw(&ctx.moments, caller, id, None).await?;

@@ -202,7 +202,7 @@ pub async fn history(ctx: &Ctx, caller: &Caller, id: JobId) -> Outcome<History> 
     ids.dedup();
     let names = workers::named(&mut conn, &ids).await?;
     for one in &mut attempts {
-        one.worker = names.get(&one.worker_id).map(|(name, _)| name.clone());
+        one.worker = names.get(&one.worker_id).map(|known| known.name.clone());
     }
     let checkpoint = checkpoints::of_job(&mut conn, id).await?;
     Ok(History { job, attempts, checkpoint })

@@ -49,6 +49,9 @@ pub(in crate::jobs) struct Taken {
     /// Progress of an earlier attempt.
     pub checkpoint: Option<String>,
     pub token: String,
+    /// Whether it has signals that no worker has acknowledged, and the number of the last acknowledged one.
+    pub signals: bool,
+    pub signals_acked: i64,
 }
 
 /// A job whose turn it is, and which is claimed under locks.
@@ -91,6 +94,8 @@ struct Row {
     checkpoint: Option<String>,
     place: i64,
     several: bool,
+    signals: bool,
+    signals_acked: i64,
 }
 
 /// Sorts rows into claimed jobs and those to be claimed under locks.
@@ -118,6 +123,8 @@ fn sort(rows: Vec<Row>, tokens: &Tokens) -> Outcome<Queued> {
             attempt: number(attempt)?,
             checkpoint: row.checkpoint,
             token: tokens.at(row.place).unwrap_or_default(),
+            signals: row.signals,
+            signals_acked: row.signals_acked,
         });
     }
     Ok(queued)
@@ -161,7 +168,9 @@ async fn take_of_one(conn: &mut PgConnection, agents: &[String], with: &With<'_>
                  SELECT c.precedence, c.principal FROM job_clock c
                  WHERE c.status = 'pending' AND NOT c.parked AND c.agent = a.agent
                  ORDER BY c.precedence DESC, c.principal DESC, c.job_id DESC LIMIT 1) l
-             WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')),
+             WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')
+               AND NOT EXISTS (SELECT 1 FROM job_queues q
+                 WHERE q.agent IN (a.agent, split_part(a.agent, '@', 1)) AND NOT q.gives)),
          waiting AS (
              SELECT p.job_id, p.intent_id FROM ends e CROSS JOIN LATERAL (
                  SELECT c.job_id, c.intent_id FROM job_clock c
@@ -196,6 +205,8 @@ async fn take_in_turns(
              SELECT a.agent, (-32768)::smallint, ''::text, NULL::uuid, true, 0::bigint
              FROM UNNEST($1::text[]) AS a (agent)
              WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')
+               AND NOT EXISTS (SELECT 1 FROM job_queues q
+                 WHERE q.agent IN (a.agent, split_part(a.agent, '@', 1)) AND NOT q.gives)
              UNION ALL
              SELECT g.agent, n.precedence, n.principal, n.job_id, n.wrapped, g.number + 1
              FROM groups g CROSS JOIN LATERAL (
@@ -266,6 +277,8 @@ pub(in crate::jobs) async fn take_these(
         "WITH waiting AS (
              SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending' AND c.not_before IS NULL
                AND EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')
+               AND NOT EXISTS (SELECT 1 FROM job_queues q
+                 WHERE q.agent IN (c.agent, split_part(c.agent, '@', 1)) AND NOT q.gives)
              ORDER BY c.job_id FOR UPDATE SKIP LOCKED)
          SELECT job_id, row_number() OVER (ORDER BY array_position($1, job_id)) AS place, true AS plain, false AS several
          FROM waiting LIMIT $2",
@@ -286,6 +299,7 @@ pub(in crate::jobs) async fn held(
         r#"-- job_clock::held
          SELECT j.id, j.agent, j.input, j.lease, j.expires_at, j.payers, j.trace_id, j.parent_id, j.delegate_id, j.intent_id,
                 j.principal, j.deadline, c.attempt, c.claim_token AS "claim_token!",
+                c.signals_sent > c.signals_acked AS "signals!", c.signals_acked,
                 (SELECT k.body FROM job_checkpoints k WHERE k.job_id = j.id) AS checkpoint
          FROM job_clock c JOIN jobs j ON j.id = c.job_id
          WHERE c.job_id = ANY($1) AND c.status = 'running' AND c.worker_id = $2 AND c.claim_expires_at > $3
@@ -313,6 +327,8 @@ pub(in crate::jobs) async fn held(
             attempt: number(row.attempt)?,
             checkpoint: row.checkpoint,
             token: String::new(),
+            signals: row.signals,
+            signals_acked: row.signals_acked,
         };
         Ok((taken, digest(row.claim_token)?))
     });

@@ -37,6 +37,8 @@ pub(in crate::jobs) struct JobChange {
     pub(super) cost_limit: Option<CostLimit>,
     /// Costs to record on the intent.
     pub(super) bills: Budget,
+    /// Costs to record on the job.
+    pub(super) costs: Budget,
     /// Whether the job's row is written.
     pub(super) touched: bool,
     /// Whether the session's counter moved.

@@ -15,6 +15,10 @@ use sqlx::PgConnection;
 use super::{JobChange, LockedJobs, over};
 use crate::Ctx;
 use crate::credentials;
+use crate::jobs::records::failures;
+
+/// Type of the event that ends a job without success.
+const ERROR: &str = "job.error";
 
 impl JobChange {
     /// Ends the job with a result.
@@ -42,7 +46,7 @@ impl JobChange {
             details,
             completed_at: rfc3339(self.now),
         };
-        self.end(Transition::Failed(fault), "job.error", serde_json::to_string(&payload)?)
+        self.end(Transition::Failed(fault), ERROR, serde_json::to_string(&payload)?)
     }
 
     fn end(&mut self, turn: Transition, type_: &str, payload: String) -> Outcome<()> {
@@ -62,6 +66,13 @@ impl JobChange {
 }
 
 impl LockedJobs {
+    /// Writes the failed ends, which are dead letters unless the job was cancelled.
+    pub(super) async fn save_failures(&self, conn: &mut PgConnection) -> Outcome<()> {
+        let failed = self.events.iter().filter(|event| event.type_ == ERROR);
+        let ends = failed.filter_map(|event| Some((self.jobs.get(&event.job_id)?, event.body.as_str())));
+        failures::insert(conn, &ends.collect::<Vec<_>>()).await
+    }
+
     /// Writes the consequences: events in the intents' logs, closed channels, revoked credentials.
     pub(super) async fn save_ends(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         for id in &self.ended {

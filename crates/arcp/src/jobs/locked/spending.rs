@@ -18,6 +18,18 @@ use crate::jobs::budgets::Reservation;
 const RESERVATIONS: usize = 1_000;
 
 impl LockedJobs {
+    /// Adds the costs of an applied change.
+    pub(super) fn add_costs(&mut self, id: JobId, costs: Budget) {
+        if costs.is_unlimited() {
+            return;
+        }
+        let known = self.costs.entry(id).or_default();
+        for (currency, cost) in costs.0 {
+            let sum = known.0.entry(currency).or_insert(Amount::ZERO);
+            *sum = *sum + cost;
+        }
+    }
+
     /// Budget available to a child: per currency, the least that the job or an ancestor has left.
     pub fn available(&self, id: JobId) -> Budget {
         let mut least: BTreeMap<String, Amount> = BTreeMap::new();
@@ -42,6 +54,8 @@ impl JobChange {
         }
         // The reservation is back; this is the actual cost.
         self.bill(currency, cost);
+        let sum = self.costs.0.entry(currency.to_owned()).or_insert(Amount::ZERO);
+        *sum = *sum + cost;
         let mut own = None;
         for payer in &self.job.payers {
             let Some(budget) = self.budgets.get_mut(payer) else { continue };

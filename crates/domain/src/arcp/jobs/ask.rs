@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::Job;
 use super::beyond::Beyond;
+use super::labels::{self, Labels};
 use super::order::Priority;
 use super::retries::RetryPolicy;
 use super::starts::Start;
@@ -75,6 +76,10 @@ pub struct Submit {
     /// Seconds that the job may wait for a worker (beyond ARCP), each time that it waits; then it times out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_timeout_sec: Option<i64>,
+    /// Texts by keys to find the job by: up to 16, such as `{"team": "billing"}` (beyond ARCP).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub labels: Option<Labels>,
     /// The members beyond ARCP, for clients that send them apart.
     #[serde(default, rename = "x-entente", skip_serializing_if = "Option::is_none")]
     pub x_entente: Option<Beyond>,
@@ -126,6 +131,8 @@ pub struct JobAsk {
     pub priority: Option<Priority>,
     /// When it may start, and its retries.
     pub start: Start,
+    /// The labels.
+    pub labels: Labels,
     /// A digest that distinguishes it from another job under the same key.
     pub fingerprint: Digest,
 }
@@ -167,6 +174,8 @@ impl JobAsk {
         let priority = said.asked_priority().map(Priority::check).transpose()?;
         let start = Start::check(&said)?;
         let fingerprint = fingerprint(&said, &lease, expires_at, priority, &start)?;
+        let labels = said.asked_labels();
+        labels::check(&labels)?;
         Ok(Self {
             agent,
             input: said.input,
@@ -180,6 +189,7 @@ impl JobAsk {
             intent_id,
             priority,
             start,
+            labels,
             fingerprint,
         })
     }
@@ -309,6 +319,10 @@ fn fingerprint(
     }
     if let Some(seconds) = start.queue_timeout {
         asked["queue_timeout_sec"] = json!(seconds);
+    }
+    let labels = said.asked_labels();
+    if !labels.is_empty() {
+        asked["labels"] = json!(labels);
     }
     Ok(sha256(canonical::text(&asked).map_err(wrong)?))
 }

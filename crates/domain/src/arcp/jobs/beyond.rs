@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ask::Submit;
+use super::labels::Labels;
 use super::retries::RetryPolicy;
 
 /// The members of `job.submit` beyond ARCP, for clients that send them apart from ARCP's own.
@@ -23,6 +24,10 @@ pub struct Beyond {
     /// Same as the member `queue_timeout_sec` of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_timeout_sec: Option<i64>,
+    /// Same as the member `labels` of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub labels: Option<Labels>,
 }
 
 impl Submit {
@@ -30,5 +35,12 @@ impl Submit {
     #[must_use]
     pub fn asked_priority(&self) -> Option<i64> {
         self.priority.or(self.x_entente.as_ref().and_then(|beyond| beyond.priority))
+    }
+
+    /// Returns the requested labels; the member of the request goes before the same one of its `x-entente`.
+    #[must_use]
+    pub fn asked_labels(&self) -> Labels {
+        let apart = || self.x_entente.as_ref().and_then(|beyond| beyond.labels.as_ref());
+        self.labels.as_ref().or_else(apart).cloned().unwrap_or_default()
     }
 }

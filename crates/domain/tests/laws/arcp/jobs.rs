@@ -3,6 +3,8 @@
 
 mod ask;
 mod ends;
+mod labels;
+mod reruns;
 mod retries;
 
 use entente_domain::arcp::chunks::{CHUNK_BYTES, Chunk, ChunkFault, Encoding, Streamed, end, take};

@@ -22,12 +22,12 @@ fn submit(body: &Value) -> Submit {
     serde_json::from_str(&body.to_string()).unwrap()
 }
 
-fn asked(body: &Value) -> JobAsk {
+pub(super) fn asked(body: &Value) -> JobAsk {
     JobAsk::check(submit(body)).unwrap()
 }
 
 /// Returns a job for a submission, at second 0.
-fn job(ask: &JobAsk) -> Job {
+pub(super) fn job(ask: &JobAsk) -> Job {
     let now = at(0);
     Job {
         id: JobId::mint(now, &Dice(1)),
