@@ -57,12 +57,10 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
                                   WHERE i.open AND i.principal_id = t.principal_id AND i.type = t.makes
                                     AND (t.namespace IS NULL OR i.namespace = t.namespace))))),
              ('federation_reports', EXISTS (SELECT 1 FROM federation_deliveries WHERE ended_at IS NULL)),
-             ('tool_grants', EXISTS (SELECT 1 FROM tool_credentials
-                                     WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)
+             ('tool_grants', EXISTS (SELECT 1 FROM tool_credentials WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)
                  OR EXISTS (SELECT 1 FROM tool_grants
                             WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)),
-             ('fan-out', EXISTS (SELECT 1 FROM webhook_endpoints WHERE removed_at IS NULL)
-                 OR EXISTS (SELECT 1 FROM webhook_replays)),
+             ('fan-out', EXISTS (SELECT 1 FROM webhook_endpoints WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM webhook_replays)),
              ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts
                                     WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))),
              ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)),
@@ -73,8 +71,8 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('budgets', EXISTS (SELECT 1 FROM budget_reached r WHERE r.handled_at IS NULL AND (r.moment_id IS NULL OR EXISTS (
                  SELECT 1 FROM moments m WHERE m.id = r.moment_id AND coalesce(m.ended_at::text, m.resolution_kind) IS NOT NULL)))),
              ('reservations', EXISTS (SELECT 1 FROM spend_reservations WHERE expires_at <= $1 AND ended_at IS NULL)),
-             ('stops', EXISTS (SELECT 1 FROM stops WHERE changed_seq > $3)
-                 OR EXISTS (SELECT 1 FROM budgets WHERE changed_seq > $3) OR EXISTS (SELECT 1 FROM teams WHERE changed_seq > $3)),
+             ('stops', $3 < greatest(-1, (SELECT max(changed_seq) FROM stops), (SELECT max(changed_seq) FROM budgets),
+                                     (SELECT max(changed_seq) FROM teams))),
              ('keys', EXISTS (SELECT 1 FROM keys WHERE changed_seq > $2))
          ) AS w (word, due)"#,
         ctx.now(),

@@ -29,6 +29,12 @@ async fn take_back(pool: &Pool) {
         DROP TABLE job_labels, job_failures, job_reruns, job_queues, job_signals, job_costs;
         ALTER TABLE job_clock DROP COLUMN signals_sent, DROP COLUMN signals_acked;
         DROP INDEX jobs_by_trace;
+        DROP FUNCTION stop_concerns, budget_window_start, budget_window_end;
+        DROP TABLE stopped_jobs, stops, spend, spend_reservations, budget_reached, budget_holds, budget_windows, budgets,
+            team_members, teams;
+        ALTER TABLE jobs DROP COLUMN key_id, DROP COLUMN owner;
+        ALTER TABLE job_clock DROP COLUMN reserves;
+        ALTER TABLE job_reservations DROP COLUMN model;
         ALTER TABLE webhook_endpoints DROP COLUMN hears_from;
         ALTER TABLE triggers DROP COLUMN hears_from;
         ALTER TABLE webhook_cursor DROP COLUMN global, DROP COLUMN global_seq;

@@ -112,10 +112,7 @@ pub(super) async fn accept(
     let parent = ask.parent_id.map(|id| parent(locked, id, &submission.principal)).transpose()?;
     let (key_id, owner) = submission.key.clone().unzip();
     require_accepting(&ask, known, &version, parent.as_ref())?;
-    if let Some(parent) = &parent {
-        ask.narrow(parent, &locked.available(parent.id))?;
-        ask.check_time(now)?;
-    }
+    narrow(&mut ask, locked, parent.as_ref(), now)?;
     let id = JobId::mint(now, &*ctx.chance);
     let (session_id, counted) = session(ctx, submission.origin, parent.as_ref(), now);
     let mut job = Job {
@@ -169,6 +166,18 @@ pub(super) async fn accept(
     begin(ctx, conn, locked, &job, preparing).await?;
     let input = ask.input.map(|input| input.get().to_owned());
     Ok(Fresh { job, input, preparing, extra: Extra { labels: ask.labels, rerun: submission.rerun.clone() } })
+}
+
+/// Narrows a child's authority to its parent's (ARCP §9.4).
+fn narrow(
+    ask: &mut JobAsk,
+    locked: &LockedJobs,
+    parent: Option<&Job>,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    let Some(parent) = parent else { return Ok(()) };
+    ask.narrow(parent, &locked.available(parent.id))?;
+    ask.check_time(now)
 }
 
 /// Jobs whose budgets pay a job's costs: those of its parent, and itself if it has a budget.

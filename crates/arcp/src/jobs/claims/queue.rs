@@ -204,11 +204,9 @@ async fn take_in_turns(
         "WITH RECURSIVE groups (agent, precedence, principal, oldest, wrapped, number) AS (
              SELECT a.agent, (-32768)::smallint, ''::text, NULL::uuid, true, 0::bigint
              FROM UNNEST($1::text[]) AS a (agent)
-             WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')
-               AND NOT EXISTS (SELECT 1 FROM job_queues q
-                 WHERE q.agent IN (a.agent, split_part(a.agent, '@', 1)) AND NOT q.gives)
-             UNION ALL
-             SELECT g.agent, n.precedence, n.principal, n.job_id, n.wrapped, g.number + 1
+             WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run') AND NOT EXISTS (
+                 SELECT 1 FROM job_queues q WHERE q.agent IN (a.agent, split_part(a.agent, '@', 1)) AND NOT q.gives)
+             UNION ALL SELECT g.agent, n.precedence, n.principal, n.job_id, n.wrapped, g.number + 1
              FROM groups g CROSS JOIN LATERAL (
                  (SELECT c.precedence, c.principal, c.job_id, g.wrapped FROM job_clock c
                   WHERE c.status = 'pending' AND NOT c.parked AND c.agent = g.agent AND c.precedence = g.precedence
