@@ -1,5 +1,4 @@
 -- Teams: named groups of principals, for budgets and stops.
-
 CREATE TABLE teams (
     name        text PRIMARY KEY,
     created_by  text NOT NULL,
@@ -8,8 +7,10 @@ CREATE TABLE teams (
     changed_seq bigint NOT NULL
 );
 
+-- Teams that changed on other servers.
 CREATE INDEX teams_by_change ON teams (changed_seq);
 
+-- Members of teams.
 CREATE TABLE team_members (
     team         text NOT NULL REFERENCES teams (name) ON DELETE CASCADE,
     principal_id text NOT NULL REFERENCES principals (id),

@@ -1,5 +1,4 @@
--- Budgets that many jobs and agents share, and what is spent. The counters of single jobs are in `job_budgets`.
-
+-- Budgets that many jobs and agents share. The counters of single jobs are in `job_budgets`.
 CREATE TABLE budgets (
     id         uuid PRIMARY KEY,
     name       text NOT NULL,
@@ -23,6 +22,7 @@ CREATE TABLE budgets (
 
 -- Budgets that pay for an act.
 CREATE INDEX budgets_open ON budgets (scope, subject) WHERE closed_at IS NULL;
+-- Budgets that changed on other servers.
 CREATE INDEX budgets_by_change ON budgets (changed_seq);
 
 -- Begin of the window of a budget at a time. A budget that never begins anew has one window, since 1970.
@@ -106,9 +106,11 @@ CREATE TABLE spend_reservations (
     ended_as     text
 );
 
+-- A call has one reservation.
 CREATE UNIQUE INDEX spend_reservations_by_call ON spend_reservations (principal_id, call_id) WHERE call_id IS NOT NULL;
--- Sweep: reservations that nobody settled, and old ones.
+-- Sweep: reservations that nobody settled.
 CREATE INDEX spend_reservations_open ON spend_reservations (expires_at) WHERE ended_at IS NULL;
+-- Sweep: old reservations.
 CREATE INDEX spend_reservations_ended ON spend_reservations (ended_at) WHERE ended_at IS NOT NULL;
 
 -- Every cost once, whichever way it was reported.

@@ -1,5 +1,4 @@
 -- Stops: subjects that start nothing any more until the stop is lifted.
-
 CREATE TABLE stops (
     id          uuid PRIMARY KEY,
     scope       text NOT NULL,
@@ -17,6 +16,7 @@ CREATE TABLE stops (
     changed_seq bigint NOT NULL
 );
 
+-- Stops that changed on other servers.
 CREATE INDEX stops_by_change ON stops (changed_seq);
 -- Stops in force.
 CREATE INDEX stops_in_force ON stops (created_at) WHERE lifted_at IS NULL;
