@@ -56,7 +56,7 @@ fn submit_tool() -> Tool {
             may("max_runtime_s", whole("Seconds after which the job times out.", 1, 2_592_000)),
             may("intent_id", text("The intent that the job works for.")),
             may("priority", whole("Jobs with a higher priority start first; defaults to 0.", -100, 100)),
-            may("start_at", text("Earliest start, RFC 3339.")),
+            may("start_at", text("Earliest start.")),
             may("queue_timeout_s", whole("Longest wait for a worker.", 1, 2_592_000)),
             may(
                 "retry",
@@ -95,11 +95,7 @@ fn get_tool() -> Tool {
             must("agent", text("The agent.")),
             must("status", word("Status of the job.", &STATUSES)),
             must("last_event_seq", json!({ "type": "integer" })),
-            may("attempt", json!({ "type": "integer" })),
-            may(
-                "not_before",
-                text("When the job may be claimed, if not at once: its start, or its next attempt."),
-            ),
+            may("not_before", text("Earliest start or next attempt.")),
             may(
                 "claim",
                 free("The worker that runs the job: `worker_id`, `worker`, `agent`, `since`, `expires_at`."),

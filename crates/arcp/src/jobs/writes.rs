@@ -93,14 +93,19 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
     )
     .execute(&mut *conn)
     .await?;
-    // Most jobs have no such terms, and cost nothing here.
-    let planned =
-        |job: &&&Job| job.retry.is_some() || job.queue_timeout.is_some() || job.not_before.is_some();
-    for job in jobs.iter().filter(planned) {
-        plan(conn, job).await?;
-        put_off(conn, job).await?;
-    }
+    plan_all(conn, &jobs).await?;
     Ok(done.rows_affected())
+}
+
+/// Stores the terms on which new jobs start; most have none, and cost nothing here.
+async fn plan_all(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()> {
+    for job in jobs {
+        if job.retry.is_some() || job.queue_timeout.is_some() || job.not_before.is_some() {
+            plan(conn, job).await?;
+            put_off(conn, job).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Stores the terms on which a new job starts.
