@@ -1,6 +1,7 @@
 //! The HTML pages over HTTP: who gets them, their contents, and their security properties. `tests/web` tests them
 //! in a real browser.
 
+mod budgets;
 mod jobs;
 
 use std::net::SocketAddr;

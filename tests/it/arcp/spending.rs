@@ -7,6 +7,7 @@ mod thresholds;
 
 use crate::arcp::jobs::{Hand, id};
 use crate::harness::{Client, Value, World, json};
+use crate::mcp::{Era, Mcp};
 
 /// Creates a budget of USD.
 pub(super) async fn budget(admin: &Client, scope: &str, limit: Value, more: Value) -> Value {
@@ -262,6 +263,8 @@ async fn only_admins_make_budgets_and_others_see_their_own() {
     assert_eq!(all["budgets"].as_array().unwrap().len(), 1);
     assert_eq!(all["budgets"][0]["id"], own["id"]);
     ada.get(&format!("/budgets/{}", foreign["id"].as_str().unwrap())).await.refused(404, "not_found");
+    let limits = Mcp::new(&ada, Era::Stateless).ok("whoami", json!({})).await["limits"].clone();
+    assert_eq!((&limits["budgets"][0]["left"], &limits["stopped"]), (&json!("1"), &Value::Null));
     assert_eq!(admin.get("/budgets?limit=1").await.ok()["budgets"][0]["id"], own["id"]);
     let next = admin.get(&format!("/budgets?after={}", own["id"].as_str().unwrap())).await.ok();
     assert_eq!(next["budgets"][0]["id"], foreign["id"]);

@@ -4,6 +4,7 @@ use entente_domain::clock::rfc3339;
 use entente_domain::identity::keys::Scope;
 use entente_domain::limits::PAYLOAD_BYTES;
 use entente_kernel::intents::IntentFilter;
+use entente_kernel::spending::budgets;
 use entente_openintent::intents;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,8 +20,8 @@ pub fn tools() -> [Tool; 1] {
     [Tool {
         name: "whoami",
         title: "Who am I?",
-        about: "Returns the agent that you act as, the scopes of your key, the server's time, and the intents that you are \
-                assigned to. Call this first.",
+        about: "Returns the agent that you act as, the scopes of your key, the server's time, the intents that you are \
+                assigned to, and what your budgets have left. Call this first.",
         takes: takes(vec![]),
         example: json!({}),
         gives: gives(vec![
@@ -66,6 +67,16 @@ async fn whoami(call: Call) -> ToolResult {
         .iter()
         .map(|intent| json!({ "id": intent.id, "title": intent.title, "status": intent.status.as_str() }))
         .collect();
+    let budgets = budgets::own(ctx, caller).await?;
+    let budgets: Vec<Value> = budgets
+        .iter()
+        .map(|one| {
+            json!({
+                "scope": one.budget.scope, "unit": one.budget.unit, "window": one.budget.window, "left": one.left(),
+                "until": one.ends_at.map(rfc3339),
+            })
+        })
+        .collect();
     let key = &caller.grant.key;
     let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
     let body = json!({
@@ -82,6 +93,8 @@ async fn whoami(call: Call) -> ToolResult {
             "requests_per_second": key.rate_per_second.unwrap_or(call.api.limits.rate_per_second),
             "payload_bytes": PAYLOAD_BYTES,
             "wait_seconds": WAIT_SECONDS,
+            "budgets": budgets,
+            "stopped": ctx.stops.objection(caller, None).map(|refusal| refusal.message),
         },
     });
     Answer::new(format!("You are {}, by a key of {}.", caller.agent, caller.principal()), &body)

@@ -8,6 +8,7 @@
 
 mod answers;
 mod assets;
+mod budgets;
 mod cookies;
 mod dashboard;
 mod docs;
@@ -42,6 +43,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     held::routes(config);
     dashboard::routes(config);
     jobs::routes(config);
+    budgets::routes(config);
     threads::routes(config);
 }
 

@@ -15,6 +15,8 @@ pub enum Place {
     Inbox,
     /// The jobs, or one of them.
     Jobs,
+    /// The budgets and stops.
+    Budgets,
     /// The threads of envelopes.
     Threads,
     /// Any other page.
@@ -85,6 +87,11 @@ impl Shell {
     /// Returns whether the page belongs to the jobs.
     pub fn in_jobs(&self) -> bool {
         self.place == Place::Jobs
+    }
+
+    /// Returns whether the page is that of the budgets.
+    pub fn in_budgets(&self) -> bool {
+        self.place == Place::Budgets
     }
 
     /// Returns whether the page belongs to the threads.

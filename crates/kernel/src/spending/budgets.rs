@@ -154,6 +154,14 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: BudgetId) -> Outcome<Usage> {
     own.into_iter().find(|usage| usage.budget.id == id).ok_or_else(|| not_found("budget"))
 }
 
+/// Returns the budgets that pay for what the caller does itself, with their use in the present window.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn own(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Usage>> {
+    charges::of_act(&mut *ctx.pool.acquire().await?, &caller.act(None), ctx.now()).await
+}
+
 /// Lists budgets with their use in the present window, oldest first: admins see all, others those that pay for what
 /// they do themselves.
 ///
