@@ -144,6 +144,15 @@ if [ ! -e "$stamp" ] || [ "${requirements[0]}" -nt "$stamp" ] || [ "${requiremen
   touch "$stamp"
 fi
 
+stamp=.venv/litellm/.installed
+requirements=tests/clients/requirements-litellm.txt
+if [ ! -e "$stamp" ] || [ "$requirements" -nt "$stamp" ]; then
+  echo "installing LiteLLM's proxy, of which a test makes a gateway, into .venv/litellm"
+  python3 -m venv .venv/litellm
+  .venv/litellm/bin/pip install --quiet --disable-pip-version-check -r "$requirements"
+  touch "$stamp"
+fi
+
 stamp=tests/web/node_modules/.installed
 if [ ! -e "$stamp" ] || [ tests/web/package-lock.json -nt "$stamp" ]; then
   echo "installing what drives the browser into tests/web/node_modules"
