@@ -78,22 +78,22 @@ fn ask_members() -> Vec<Member> {
         must("reasoning", text("Reason to choose it.")),
     ]);
     let hatches = takes(vec![
-        must("free_text", flag("Whether the human may answer in their own words.")),
+        must("free_text", flag("Allows an answer in their own words.")),
         must("dialogue", flag("Whether the human may refuse the question.")),
     ]);
     let question = takes(vec![
         must("stem", text("The question, in neutral words.")),
         must("options", list(option, "2 to 4 options.")),
-        must("recommended_idx", whole("Index of the option that you recommend, from 0.", 0, 3)),
+        must("recommended_idx", whole("The option that you recommend, from 0.", 0, 3)),
         may("hatches", hatches),
     ]);
     let meta = takes(vec![
         may("decision_class", text("Class of the decision, in your own terms.")),
-        may("calibration_note", text("Correction of your own earlier framing of the matter, if one is due.")),
+        may("calibration_note", text("Correction of your earlier framing.")),
     ]);
     vec![
         must("principal", text("The human to ask, such as `human.ada`.")),
-        must("synopsis", text("Your position, in one sentence without hedging.")),
+        must("synopsis", text("Your position, in one sentence.")),
         must("findings", list(text("A fact, one per entry."), "Findings that support the position, 3 to 6.")),
         must(
             "recommendations",
@@ -102,16 +102,16 @@ fn ask_members() -> Vec<Member> {
         must("offer", text("Further detail that you can give on request.")),
         must("question", question),
         may("meta", meta),
-        may("hatch_justification", text("Reason for a closed hatch; required if one is closed.")),
+        may("hatch_justification", text("Reason for a closed hatch.")),
         may("supersedes", text("The refused question that this one replaces.")),
-        may("objection_response", text("How you addressed the objection to the replaced question.")),
+        may("objection_response", text("How you addressed the objection.")),
         may(
             "expires_in_s",
-            whole("Seconds until the question expires; defaults to 86,400 (one day).", 60, 2_592_000),
+            whole("Seconds until the question expires; defaults to a day.", 60, 2_592_000),
         ),
         may("job_id", text("The job that waits for the answer.")),
         may("intent_id", text("The intent that the question concerns.")),
-        may("wait_s", whole("Seconds to wait for the answer; defaults to 0.", 0, i64::from(WAIT_SECONDS))),
+        may("wait_s", whole("Seconds to wait.", 0, i64::from(WAIT_SECONDS))),
         may("idempotency_key", retry_key("")),
     ]
 }

@@ -22,7 +22,7 @@ pub fn tools() -> [Tool; 2] {
         Tool {
             name: "list_channels",
             title: "List an intent's channels",
-            about: "Lists the channels on an intent, open ones first. To read the messages of a channel, use read_messages.",
+            about: "Lists the channels on an intent, open ones first.",
             takes: takes(vec![
                 must("intent_id", text("The intent, `intent_…`.")),
                 may("status", word("Only channels in this status.", &["open", "closed"])),
@@ -37,7 +37,7 @@ pub fn tools() -> [Tool; 2] {
         Tool {
             name: "open_channel",
             title: "Open a channel",
-            about: "Opens a channel on an intent for messages between agents. A name is unique among the intent's open channels.",
+            about: "Opens a channel on an intent for messages between agents.",
             takes: takes(vec![
                 must("intent_id", text("The intent, `intent_…`.")),
                 must("name", text("The channel's name.")),
@@ -45,7 +45,7 @@ pub fn tools() -> [Tool; 2] {
                 may(
                     "member_policy",
                     word(
-                        "`explicit`: listed members only; `intent`: every agent with access to it. Defaults to `intent`.",
+                        "`explicit`: listed members only; `intent` (default): every agent with access.",
                         &["intent", "explicit"],
                     ),
                 ),

@@ -53,10 +53,10 @@ pub fn tools() -> [Tool; 1] {
             may(
                 "register",
                 flag(
-                    "Register agents that are not known yet, as yours; defaults to false. The first to register owns the name.",
+                    "Register unknown agents as yours; defaults to false.",
                 ),
             ),
-            may("idempotency_key", retry_key("The same key returns the same job, as long as it is yours. ")),
+            may("idempotency_key", retry_key("Returns the same job again. ")),
             may("wait_s", whole("Seconds to wait for a job; defaults to 0.", 0, i64::from(WAIT_SECONDS))),
         ]),
         example: json!({ "agents": ["echo"], "register": true, "wait_s": 20 }),

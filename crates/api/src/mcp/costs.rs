@@ -29,13 +29,13 @@ pub fn tools() -> [Tool; 1] {
     [Tool {
         name: "costs",
         title: "Costs of an intent",
-        about: "Costs of work on an intent: `record` one, or `list` them with their sums by unit (`totals`).",
+        about: "Costs of work on an intent: `record` one, or `list` them with sums.",
         takes: takes(vec![
             must("action", word("The action.", &["record", "list"])),
             must("intent_id", text("The intent, `intent_…`.")),
-            may("cost_type", text("`record`: kind of resource, such as `tokens`, `api_call`, `compute`.")),
+            may("cost_type", text("`record`: such as `tokens`, `compute`.")),
             may("amount", number("`record`: the amount, exact to 12 decimals.")),
-            may("unit", text("`record`: a currency, `tokens`, `seconds` or another unit.")),
+            may("unit", text("`record`: a currency, `tokens` …")),
             may("provider", text("`record`: provider of the resource.")),
             may("model", text("`record`: the model.")),
             may("metadata", free("`record`: an object of your own.")),

@@ -61,7 +61,7 @@ fn people_tool() -> Tool {
     Tool {
         name: "list_people",
         title: "List people",
-        about: "Lists the people to whom ask_principal can put a decision.",
+        about: "Lists the people whom ask_principal can ask.",
         takes: takes(vec![
             may("limit", whole("Maximum number of people; defaults to 100.", 1, i64::from(PAGE))),
             may("after", text("`next` of the last answer.")),

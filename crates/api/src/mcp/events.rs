@@ -63,7 +63,7 @@ pub fn tools() -> [Tool; 1] {
                 "kinds",
                 list(
                     word("A kind of event.", &KINDS),
-                    "Only events of these kinds; defaults to all. The others stay for a later call.",
+                    "Only events of these kinds. The others stay for a later call.",
                 ),
             ),
             may("timeout_s", whole("Seconds to wait; defaults to 25.", 0, i64::from(WAIT_SECONDS))),

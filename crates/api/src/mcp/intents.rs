@@ -30,7 +30,7 @@ fn create_tool() -> Tool {
     Tool {
         name: "create_intent",
         title: "Create an intent",
-        about: "Creates an intent: a goal on which agents work together. Channels, tasks, leases and costs belong to one.",
+        about: "Creates an intent: a goal on which agents work together.",
         takes: takes(vec![
             must("title", text("The goal in one line.")),
             may("description", text("The goal in full.")),
@@ -53,7 +53,7 @@ fn list_tool() -> Tool {
     Tool {
         name: "list_intents",
         title: "List intents",
-        about: "Lists the intents that you can read, newest first. With `intent_id` returns that one, with its state.",
+        about: "Lists the intents that you can read; with `intent_id`, that one with its state.",
         takes: takes(vec![
             may("intent_id", text("Only this intent, `intent_…`.")),
             may("status", word("Only intents in this status.", &STATUSES)),

@@ -25,17 +25,16 @@ pub fn tools() -> [Tool; 1] {
     [Tool {
         name: "control_job",
         title: "Run a job again, or signal it",
-        about: "rerun: runs a job that is over again. resolve: a failed job needs no more care. signal: sends input to a job that \
-                waits or runs. take_signals: returns the signals to a job that you run, and waits for one; the next attempt gets those \
-                that you do not `ack`.",
+        about: "rerun: runs an ended job again. resolve: closes a failed job. signal: sends input to an open job. take_signals: \
+                returns, or waits for, signals to a job that you run, until you `ack` them.",
         takes: takes(vec![
             must("job_id", text("The job.")),
             must("action", word("What to do.", &ACTIONS)),
-            may("default_version", flag("rerun: with the agent's default version.")),
-            may("note", text("resolve: what was done.")),
+            may("default_version", flag("rerun.")),
+            may("note", text("resolve.")),
             may("name", text("signal: such as `input`.")),
-            may("payload", any("signal: any JSON.")),
-            may("claim_token", text("take_signals: of your claim.")),
+            may("payload", any("signal.")),
+            may("claim_token", text("take_signals.")),
             may("ack", whole("take_signals: last `seq` acted on.", 0, 1 << 53)),
             may("wait_s", whole("take_signals: seconds.", 0, i64::from(WAIT_SECONDS))),
             may("idempotency_key", text("rerun, signal.")),

@@ -41,26 +41,26 @@ fn submit_tool() -> Tool {
     Tool {
         name: "submit_job",
         title: "Submit a job",
-        about: "Submits a job to an agent that runs jobs. It runs in the background: wait_for_events reports its progress \
-                and end, get_job returns its result. Always send an idempotency_key: a retry returns the same job.",
+        about: "Submits a job. It runs in the background: wait_for_events reports its progress and end, get_job returns its \
+                result. Always send an idempotency_key.",
         takes: takes(vec![
             must("agent", text("The agent: a name, or `name@version`.")),
             may("input", any("Input of the job: any JSON.")),
             may(
                 "lease_request",
                 free(
-                    "Permissions and budget of the job: lists of patterns by namespace, such as {\"cost.budget\": [\"USD:1.00\"]}.",
+                    "Permissions and budget: patterns by namespace, such as {\"cost.budget\": [\"USD:1.00\"]}.",
                 ),
             ),
             may("constraints", lease_constraints()),
             may("max_runtime_s", whole("Seconds after which the job times out.", 1, 2_592_000)),
             may("intent_id", text("The intent that the job works for.")),
-            may("priority", whole("Jobs with a higher priority start first; defaults to 0.", -100, 100)),
+            may("priority", whole("Higher starts first.", -100, 100)),
             may("start_at", text("Earliest start.")),
             may("queue_timeout_s", whole("Longest wait for a worker.", 1, 2_592_000)),
             may(
                 "retry",
-                free("Retries: {max_attempts, initial_delay_ms, factor, max_delay_ms, jitter, codes}."),
+                free("{max_attempts, initial_delay_ms, factor, max_delay_ms, jitter, codes}"),
             ),
             may("labels", free("Texts by keys, to find it by.")),
             may("idempotency_key", retry_key("")),
@@ -87,7 +87,7 @@ fn get_tool() -> Tool {
     Tool {
         name: "get_job",
         title: "Get a job",
-        about: "Returns the status of a job, its remaining budget, the worker that runs it and, once it has ended, its result.",
+        about: "Returns a job's status, remaining budget, worker and result.",
         takes: takes(vec![must("job_id", text("The job, `job_…`."))]),
         example: json!({ "job_id": "job_…" }),
         gives: gives(vec![
@@ -112,15 +112,14 @@ fn list_tool() -> Tool {
     Tool {
         name: "list_jobs",
         title: "List jobs",
-        about: "Lists the jobs that you submitted, newest first, with the `session_id` that cancel_job takes. A job without it \
-                was submitted over a socket, and is cancelled there.",
+        about: "Lists the jobs that you submitted, newest first, with the `session_id` that cancel_job takes.",
         takes: takes(vec![
             may("status", list(word("Status of the job.", &STATUSES), "Only jobs in one of these statuses.")),
             may("agent", text("Only jobs of this agent: `name`, or `name@version`.")),
             may("labels", free("Only jobs with these labels.")),
             may("parent_job_id", text("Only its children.")),
             may("dead_letter", flag("Only failed jobs that nobody has resolved.")),
-            may("limit", whole("Maximum number of jobs; defaults to 50.", 1, i64::from(PAGE))),
+            may("limit", whole("At most; defaults to 50.", 1, i64::from(PAGE))),
             may("cursor", text("`next_cursor` of the last answer.")),
         ]),
         example: json!({ "status": ["pending", "running"] }),
@@ -151,10 +150,10 @@ fn cancel_tool() -> Tool {
     Tool {
         name: "cancel_job",
         title: "Cancel a job",
-        about: "Cancels a job that you submitted. A running job is asked to stop, and ended after a grace period.",
+        about: "Cancels a job that you submitted; it has a grace period to end.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
-            may("session_id", text("`session_id` from submit_job or list_jobs; optional for an admin only.")),
+            may("session_id", text("From submit_job or list_jobs; only an admin may omit it.")),
             may("reason", text("The reason.")),
             may("grace_s", whole("Seconds to stop.", 0, 3_600)),
         ]),

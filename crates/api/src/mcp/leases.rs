@@ -33,12 +33,12 @@ pub fn tools() -> [Tool; 1] {
             must("intent_id", text("The intent, `intent_…`.")),
             may(
                 "scope",
-                text("`acquire`: part of the state, such as `research/sources`; `*` for all of it."),
+                text("`acquire`: part of the state, such as `research`; `*` for all."),
             ),
             may("lease_id", text("`renew`, `release`: the lease.")),
             may(
                 "duration_seconds",
-                whole("`acquire`, `renew`: duration; defaults to 300.", 1, i64::from(LEASE_SECONDS)),
+                whole("`acquire`, `renew`; defaults to 300.", 1, i64::from(LEASE_SECONDS)),
             ),
             may(
                 "status",

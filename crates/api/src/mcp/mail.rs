@@ -75,7 +75,7 @@ pub fn tools() -> [Tool; 2] {
             about: "Returns the envelopes in a mailbox, in order of arrival: those not yet acknowledged, or those after a \
                     number. Pings among them are answered on your behalf.",
             takes: takes(vec![
-                may("entity", text("Entity that owns the mailbox; defaults to you.")),
+                may("entity", text("Owner of the mailbox; defaults to you.")),
                 may("after", whole("`next_after` of the last answer.", 0, i64::MAX)),
                 may("cursor", cursor()),
                 may("limit", whole("Maximum number of envelopes; defaults to 20.", 1, i64::from(PAGE))),
@@ -87,7 +87,7 @@ pub fn tools() -> [Tool; 2] {
                         i64::from(WAIT_SECONDS),
                     ),
                 ),
-                may("ack", flag("Acknowledge the returned envelopes; defaults to false.")),
+                may("ack", flag("Acknowledge the returned envelopes.")),
             ]),
             example: json!({ "cursor": "c1", "wait_s": 20 }),
             gives: gives(vec![

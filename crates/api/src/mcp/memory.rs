@@ -52,7 +52,7 @@ fn members() -> Vec<Member> {
     vec![
         must("action", word("The action.", &["set", "get", "list", "delete"])),
         may("key", text("Key, unique in the namespace.")),
-        may("namespace", text("Namespace; defaults to `default`, in `list` to all.")),
+        may("namespace", text("Defaults to `default`, in `list` to all.")),
         may("memory_id", text("`get`, `delete`: the entry, instead of `key`.")),
         may("value", free("`set`: the value.")),
         may(
@@ -69,11 +69,11 @@ fn members() -> Vec<Member> {
         may("ttl", whole("`set`: seconds until the entry expires.", 1, i64::from(DURATION_SECONDS))),
         may("pinned", flag("`set`: never evict the entry.")),
         may("intent_id", text("`set`: the intent of a new entry.")),
-        may("task_id", text("`set`: the task of a new entry. `list`: only entries of it.")),
-        may("version", whole("`set`, `delete`: refuse if the entry has another version.", 0, i64::MAX)),
+        may("task_id", text("`set`, `list`: the task of entries.")),
+        may("version", whole("`set`, `delete`: only this version.", 0, i64::MAX)),
         may("query", text("`list`: only entries with these words.")),
         may("key_prefix", text("`list`: only keys with this prefix.")),
-        may("agent_id", text("`get`, `list`: whose memory; defaults to yours.")),
+        may("agent_id", text("`get`, `list`: whose; defaults to yours.")),
         may("limit", whole("`list`: defaults to 50.", 1, i64::from(PAGE))),
         may("offset", whole("`list`: entries to skip.", 0, 1_000_000)),
         may("idempotency_key", retry_key("`set`: ")),

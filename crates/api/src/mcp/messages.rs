@@ -55,7 +55,7 @@ fn send_tool() -> Tool {
     Tool {
         name: "send_message",
         title: "Send a message",
-        about: "Sends a message to a channel without waiting for an answer. To ask for an answer, use ask_agent.",
+        about: "Sends a message to a channel. To ask for an answer, use ask_agent.",
         takes: takes(vec![
             must("channel", text("The channel, `chan_…`.")),
             must("payload", free("Content: an object of up to 256 KiB.")),
@@ -93,7 +93,7 @@ fn ask_tool() -> Tool {
             may("metadata", free("Hints for routing and tracing.")),
             may(
                 "timeout_s",
-                whole("Seconds to wait for the answer; defaults to 25.", 0, i64::from(ASK_SECONDS)),
+                whole("Seconds to wait; defaults to 25.", 0, i64::from(ASK_SECONDS)),
             ),
             may(
                 "expires_in_s",
@@ -121,7 +121,7 @@ fn reply_tool() -> Tool {
     Tool {
         name: "reply_message",
         title: "Answer a message",
-        about: "Answers a request that another agent sent you.",
+        about: "Answers another agent's request.",
         takes: takes(vec![
             must("channel", text("The channel, `chan_…`.")),
             must("message_id", text("The request, `msg_…`.")),
@@ -147,15 +147,15 @@ fn read_tool() -> Tool {
             must("channel", text("The channel, `chan_…`.")),
             may(
                 "after",
-                text("Only messages after this: `next` of the last answer, a message's id, or a time."),
+                text("Only messages after this: `next`, a message's id, or a time."),
             ),
             may("cursor", cursor()),
             may("limit", whole("Maximum number of messages; defaults to 50.", 1, i64::from(PAGE))),
             may(
                 "wait_s",
-                whole("Seconds to wait if there are no messages; defaults to 0.", 0, i64::from(WAIT_SECONDS)),
+                whole("Seconds to wait for messages.", 0, i64::from(WAIT_SECONDS)),
             ),
-            may("ack", flag("Mark the messages addressed to you as read; defaults to false.")),
+            may("ack", flag("Mark the messages to you as read.")),
         ]),
         example: json!({ "channel": "chan_…", "cursor": "c1" }),
         gives: gives(vec![

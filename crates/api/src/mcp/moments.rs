@@ -44,10 +44,10 @@ fn check_tool() -> Tool {
         takes: takes(vec![
             must("moment_id", text("The question, `bm_…`.")),
             may("wait_s", whole("Seconds to wait for news; defaults to 0.", 0, i64::from(WAIT_SECONDS))),
-            may("seen", whole("`version` that you have: waits until it changes.", 0, i64::MAX)),
+            may("seen", whole("Waits until `version` is another.", 0, i64::MAX)),
             may(
                 "ack",
-                flag("Confirm receipt of the answer: the texts are deleted after the retention period."),
+                flag("Confirm receipt of the answer."),
             ),
         ]),
         example: json!({ "moment_id": "bm_…", "wait_s": 25 }),
@@ -69,13 +69,13 @@ fn list_tool() -> Tool {
     Tool {
         name: "list_decisions",
         title: "List decisions",
-        about: "Lists the questions that you asked humans, newest first, with their answers. check_decision has the messages.",
+        about: "Lists your questions to humans, newest first, with the answers.",
         takes: takes(vec![
             may("state", word("Only questions in this state.", &STATES)),
             may("principal", text("Only questions to this human.")),
             may("job_id", text("Only questions of this job.")),
             may("intent_id", text("Only questions of this intent.")),
-            may("limit", whole("Maximum number of questions; defaults to 20.", 1, i64::from(MOMENT_PAGE))),
+            may("limit", whole("At most; defaults to 20.", 1, i64::from(MOMENT_PAGE))),
             may("cursor", text("`next_cursor` of the last answer.")),
         ]),
         example: json!({ "state": "open" }),
@@ -97,7 +97,7 @@ fn deliberate_tool() -> Tool {
                 deliberation with a human (`principal`) when you have no recommendation yet. It asks for no decision.",
         takes: takes(vec![
             must("text", text("Text of the message.")),
-            may("moment_id", text("The question, `bm_…`; set either this or `principal`.")),
+            may("moment_id", text("The question, or else `principal`.")),
             may("principal", text("The human to begin a deliberation with.")),
             may("job_id", text("The job that waits for the deliberation.")),
             may("intent_id", text("The intent that the deliberation concerns.")),
@@ -115,7 +115,7 @@ fn withdraw_tool() -> Tool {
     Tool {
         name: "withdraw_decision",
         title: "Withdraw a question",
-        about: "Withdraws a question that the human has not answered. A refused question cannot be withdrawn.",
+        about: "Withdraws a question that the human has neither answered nor refused.",
         takes: takes(vec![
             must("moment_id", text("The question, `bm_…`.")),
             may("reason", text("Reason for the withdrawal.")),

@@ -72,12 +72,12 @@ pub fn number(about: &str) -> Value {
 
 /// An idempotency key, of all actions or of one.
 pub fn retry_key(action: &str) -> Value {
-    text(&format!("{action}A retry with the same key acts once."))
+    text(&format!("{action}The same key acts once."))
 }
 
 /// The name of a reading cursor.
 pub fn cursor() -> Value {
-    text("A name such as `c1`: the server keeps your place under it, and the next call continues there.")
+    text("A name: the server keeps your place under it.")
 }
 
 /// Removes descriptions and words from a schema of results, whose names a model understands: every byte of the list of

@@ -20,14 +20,14 @@ pub fn tools() -> [Tool; 1] {
     [Tool {
         name: "whoami",
         title: "Who am I?",
-        about: "Returns the agent that you act as, the scopes of your key, the server's time, the intents that you are \
-                assigned to, and what your budgets have left. Call this first.",
+        about: "Returns the agent that you act as, the scopes of your key, the server's time, your intents, and what your \
+                budgets have left. Call this first.",
         takes: takes(vec![]),
         example: json!({}),
         gives: gives(vec![
             must("agent", text("Agent that you act as.")),
             must("principal", text("Principal that owns the key.")),
-            must("kind", text("Kind of the principal: `human`, `agent` or `service`.")),
+            must("kind", text("`human`, `agent` or `service`.")),
             must("scopes", list(text("A scope."), "Scopes of the key.")),
             must("key_expires_at", nullable(text("When the key expires; null for never."))),
             must("time", text("Current time of the server.")),

@@ -36,7 +36,7 @@ fn report_tool() -> Tool {
     Tool {
         name: "report_job",
         title: "Report on a job",
-        about: "Reports on a job that you run. If `cancel_requested` is true in the answer, stop and end it with finish_job.",
+        about: "Reports on a job that you run. On `cancel_requested`, stop and end it with finish_job.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
             must("claim_token", token()),
@@ -50,7 +50,7 @@ fn report_tool() -> Tool {
             may(
                 "event_key",
                 text(
-                    "Deduplication key of your choice: of reports with the same key, only the first is stored.",
+                    "Of reports with the same key, only the first is stored.",
                 ),
             ),
             may("checkpoint", any("Progress for the next attempt.")),
@@ -67,7 +67,7 @@ fn finish_tool() -> Tool {
     Tool {
         name: "finish_job",
         title: "End a job",
-        about: "Ends a job that you run: with `result`, or with `error`.",
+        about: "Ends a job that you run, with `result` or `error`.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
             must("claim_token", token()),
@@ -76,7 +76,7 @@ fn finish_tool() -> Tool {
                 "error",
                 takes(vec![
                     must("message", text("Description of the error.")),
-                    may("code", text("Error code of ARCP; defaults to `INTERNAL_ERROR`.")),
+                    may("code", text("A code of ARCP; `INTERNAL_ERROR` by default.")),
                     may("retryable", flag("Whether the same job may be tried again.")),
                 ]),
             ),
@@ -101,9 +101,9 @@ fn check_tool() -> Tool {
             must("claim_token", token()),
             must(
                 "capability",
-                text("Capability namespace, such as `tool.call`, `fs.read`, `net.fetch`, `cost.budget`."),
+                text("Such as `tool.call`, `net.fetch`, `cost.budget`."),
             ),
-            must("target", text("Target: a path, a URL or a name; for `cost.budget`, the currency.")),
+            must("target", text("A path, a URL or a name; for `cost.budget`, the currency.")),
         ]),
         example: json!({ "job_id": "job_…", "claim_token": "ct_…", "capability": "tool.call", "target": "search.web" }),
         gives: gives(vec![
