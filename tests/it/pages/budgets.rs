@@ -36,7 +36,8 @@ async fn who_is_no_admin_sees_no_switch_and_stops_nothing() {
     // The log-out form has the token.
     let refused = bob.act("/stops", "/budgets", &[("scope", "system"), ("reason", "x")]).await;
     assert_eq!(refused.status, 403, "{}", refused.text);
-    let foreign = bob.from("cross-site").act("/stops", "/budgets", &[("scope", "system"), ("reason", "x")]).await;
+    let foreign =
+        bob.from("cross-site").act("/stops", "/budgets", &[("scope", "system"), ("reason", "x")]).await;
     assert!(foreign.status >= 400);
     assert_eq!(world.admin().await.get("/stops").await.ok()["stops"], json!([]));
     world.end().await;

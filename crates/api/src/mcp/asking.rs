@@ -105,10 +105,7 @@ fn ask_members() -> Vec<Member> {
         may("hatch_justification", text("Reason for a closed hatch.")),
         may("supersedes", text("The refused question that this one replaces.")),
         may("objection_response", text("How you addressed the objection.")),
-        may(
-            "expires_in_s",
-            whole("Seconds until the question expires; defaults to a day.", 60, 2_592_000),
-        ),
+        may("expires_in_s", whole("Seconds until the question expires; defaults to a day.", 60, 2_592_000)),
         may("job_id", text("The job that waits for the answer.")),
         may("intent_id", text("The intent that the question concerns.")),
         may("wait_s", whole("Seconds to wait.", 0, i64::from(WAIT_SECONDS))),

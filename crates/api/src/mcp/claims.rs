@@ -50,12 +50,7 @@ pub fn tools() -> [Tool; 1] {
                 `job` is null if there is none.",
         takes: takes(vec![
             must("agents", list(text("`name`, or `name@version`."), "Agents whose jobs you run, 1 to 20.")),
-            may(
-                "register",
-                flag(
-                    "Register unknown agents as yours; defaults to false.",
-                ),
-            ),
+            may("register", flag("Register unknown agents as yours; defaults to false.")),
             may("idempotency_key", retry_key("Returns the same job again. ")),
             may("wait_s", whole("Seconds to wait for a job; defaults to 0.", 0, i64::from(WAIT_SECONDS))),
         ]),

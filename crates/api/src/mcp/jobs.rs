@@ -46,22 +46,14 @@ fn submit_tool() -> Tool {
         takes: takes(vec![
             must("agent", text("The agent: a name, or `name@version`.")),
             may("input", any("Input of the job: any JSON.")),
-            may(
-                "lease_request",
-                free(
-                    "Permissions and budget: patterns by namespace, such as {\"cost.budget\": [\"USD:1.00\"]}.",
-                ),
-            ),
+            may("lease_request", free("Permissions and budget: patterns by namespace.")),
             may("constraints", lease_constraints()),
-            may("max_runtime_s", whole("Seconds after which the job times out.", 1, 2_592_000)),
-            may("intent_id", text("The intent that the job works for.")),
+            may("max_runtime_s", whole("Seconds until it times out.", 1, 2_592_000)),
+            may("intent_id", text("Its intent.")),
             may("priority", whole("Higher starts first.", -100, 100)),
             may("start_at", text("Earliest start.")),
             may("queue_timeout_s", whole("Longest wait for a worker.", 1, 2_592_000)),
-            may(
-                "retry",
-                free("{max_attempts, initial_delay_ms, factor, max_delay_ms, jitter, codes}"),
-            ),
+            may("retry", free("{max_attempts, initial_delay_ms, factor, max_delay_ms, jitter, codes}")),
             may("labels", free("Texts by keys, to find it by.")),
             may("idempotency_key", retry_key("")),
         ]),
@@ -112,13 +104,14 @@ fn list_tool() -> Tool {
     Tool {
         name: "list_jobs",
         title: "List jobs",
-        about: "Lists the jobs that you submitted, newest first, with the `session_id` that cancel_job takes.",
+        about: "Lists the jobs that you submitted, newest first, with the `session_id` that cancel_job takes. A job without it \
+                was submitted over a socket.",
         takes: takes(vec![
-            may("status", list(word("Status of the job.", &STATUSES), "Only jobs in one of these statuses.")),
-            may("agent", text("Only jobs of this agent: `name`, or `name@version`.")),
-            may("labels", free("Only jobs with these labels.")),
+            may("status", list(word("Status of the job.", &STATUSES), "Only these.")),
+            may("agent", text("Its agent: `name`, or `name@version`.")),
+            may("labels", free("Only with these.")),
             may("parent_job_id", text("Only its children.")),
-            may("dead_letter", flag("Only failed jobs that nobody has resolved.")),
+            may("dead_letter", flag("Only unresolved failures.")),
             may("limit", whole("At most; defaults to 50.", 1, i64::from(PAGE))),
             may("cursor", text("`next_cursor` of the last answer.")),
         ]),

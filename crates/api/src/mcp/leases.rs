@@ -31,10 +31,7 @@ pub fn tools() -> [Tool; 1] {
         takes: takes(vec![
             must("action", word("The action.", &["acquire", "list", "renew", "release"])),
             must("intent_id", text("The intent, `intent_…`.")),
-            may(
-                "scope",
-                text("`acquire`: part of the state, such as `research`; `*` for all."),
-            ),
+            may("scope", text("`acquire`: part of the state, such as `research`; `*` for all.")),
             may("lease_id", text("`renew`, `release`: the lease.")),
             may(
                 "duration_seconds",

@@ -91,10 +91,7 @@ fn ask_tool() -> Tool {
             must("to", text("Addressee: an agent, or `role:…`.")),
             must("payload", free("The question: an object of up to 256 KiB.")),
             may("metadata", free("Hints for routing and tracing.")),
-            may(
-                "timeout_s",
-                whole("Seconds to wait; defaults to 25.", 0, i64::from(ASK_SECONDS)),
-            ),
+            may("timeout_s", whole("Seconds to wait; defaults to 25.", 0, i64::from(ASK_SECONDS))),
             may(
                 "expires_in_s",
                 whole(
@@ -145,16 +142,10 @@ fn read_tool() -> Tool {
                 To wait for messages of all channels at once, use wait_for_events.",
         takes: takes(vec![
             must("channel", text("The channel, `chan_…`.")),
-            may(
-                "after",
-                text("Only messages after this: `next`, a message's id, or a time."),
-            ),
+            may("after", text("Only messages after this: `next`, a message's id, or a time.")),
             may("cursor", cursor()),
             may("limit", whole("Maximum number of messages; defaults to 50.", 1, i64::from(PAGE))),
-            may(
-                "wait_s",
-                whole("Seconds to wait for messages.", 0, i64::from(WAIT_SECONDS)),
-            ),
+            may("wait_s", whole("Seconds to wait for messages.", 0, i64::from(WAIT_SECONDS))),
             may("ack", flag("Mark the messages to you as read.")),
         ]),
         example: json!({ "channel": "chan_…", "cursor": "c1" }),

@@ -45,10 +45,7 @@ fn check_tool() -> Tool {
             must("moment_id", text("The question, `bm_…`.")),
             may("wait_s", whole("Seconds to wait for news; defaults to 0.", 0, i64::from(WAIT_SECONDS))),
             may("seen", whole("Waits until `version` is another.", 0, i64::MAX)),
-            may(
-                "ack",
-                flag("Confirm receipt of the answer."),
-            ),
+            may("ack", flag("Confirm receipt of the answer.")),
         ]),
         example: json!({ "moment_id": "bm_…", "wait_s": 25 }),
         gives: decision(),

@@ -47,12 +47,7 @@ fn report_tool() -> Tool {
                     "Content, by kind: progress {current, total, message}; log {level, message}; metric {name, value, unit} (`cost.<currency>` is deducted from the budget); status {phase, message}.",
                 ),
             ),
-            may(
-                "event_key",
-                text(
-                    "Of reports with the same key, only the first is stored.",
-                ),
-            ),
+            may("event_key", text("Of reports with the same key, only the first is stored.")),
             may("checkpoint", any("Progress for the next attempt.")),
         ]),
         example: json!({ "job_id": "job_…", "claim_token": "ct_…", "kind": "progress", "body": { "current": 1, "total": 3 } }),
@@ -99,10 +94,7 @@ fn check_tool() -> Tool {
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
             must("claim_token", token()),
-            must(
-                "capability",
-                text("Such as `tool.call`, `net.fetch`, `cost.budget`."),
-            ),
+            must("capability", text("Such as `tool.call`, `net.fetch`, `cost.budget`.")),
             must("target", text("A path, a URL or a name; for `cost.budget`, the currency.")),
         ]),
         example: json!({ "job_id": "job_…", "claim_token": "ct_…", "capability": "tool.call", "target": "search.web" }),

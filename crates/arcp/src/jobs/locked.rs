@@ -20,9 +20,9 @@ use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, ReservationId, SessionId};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::log::writer::IntentLog;
 use entente_kernel::charges;
 use entente_kernel::charges::Charge;
+use entente_kernel::log::writer::IntentLog;
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Outcome, Tx};
 use sqlx::PgConnection;
@@ -106,7 +106,9 @@ impl LockedJobs {
         let budgets = budgets::lock(conn, &payers).await?;
         let cost_limits = cost_limits::load(conn, intents).await?;
         let counts = |job: &&Job| {
-            job.reserves || !job.payers.is_empty() || job.intent_id.is_some_and(|intent| cost_limits.contains_key(&intent))
+            job.reserves
+                || !job.payers.is_empty()
+                || job.intent_id.is_some_and(|intent| cost_limits.contains_key(&intent))
         };
         let spending: Vec<JobId> = jobs.values().filter(counts).map(|job| job.id).collect();
         let mut reserved: BTreeMap<JobId, Vec<Reservation>> = BTreeMap::new();
