@@ -226,7 +226,7 @@ impl Jobs {
                 follow::follow(&api, &id, 0, self.remote.json, &accepted["budget"]).await
             }
             Verb::List { status, agent, found, limit, cursor } => {
-                let mut query = found.query(status, agent);
+                let mut query = found.query(&status, agent);
                 query.extend(cursor.map(|cursor| ("cursor", cursor)));
                 query.push(("limit", limit.to_string()));
                 list(&api, &self.remote, &query).await

@@ -44,7 +44,7 @@ pub(super) struct Found {
 
 impl Found {
     /// Returns the conditions as parameters of a request.
-    pub(super) fn query(self, status: Vec<String>, agent: Option<String>) -> Vec<(&'static str, String)> {
+    pub(super) fn query(self, status: &[String], agent: Option<String>) -> Vec<(&'static str, String)> {
         let status = (!status.is_empty()).then(|| status.join(","));
         let each = [
             ("status", status),
@@ -62,7 +62,7 @@ impl Found {
     }
 
     /// Returns the conditions as members of a body.
-    fn body(self, status: Vec<String>, agent: Option<String>) -> Result<Value, Failure> {
+    fn body(self, status: &[String], agent: Option<String>) -> Result<Value, Failure> {
         if self.parent.is_some() {
             return Err("--parent finds delegated jobs, which are run again by their parent".into());
         }
@@ -195,14 +195,14 @@ impl Control {
     pub(super) async fn run(self, api: &Api, remote: &Remote) -> Done {
         match self {
             Self::Count { status, agent, found } => {
-                remote.show(&api.get("/jobs/counts", &found.query(status, agent)).await?, &[])
+                remote.show(&api.get("/jobs/counts", &found.query(&status, agent)).await?, &[])
             }
             Self::Rerun { id: Some(id), key, default_version, .. } => {
                 let body = json!({ "idempotency_key": key, "default_version": default_version });
                 remote.show(&api.post(&path(&id, "/rerun"), &body).await?, &[])
             }
             Self::Rerun { id: None, status, agent, found, limit, cursor, key, default_version, dry_run } => {
-                let mut body = found.body(status, agent)?;
+                let mut body = found.body(&status, agent)?;
                 body["limit"] = json!(limit);
                 body["dry_run"] = json!(dry_run);
                 body["default_version"] = json!(default_version);

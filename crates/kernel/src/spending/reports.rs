@@ -16,6 +16,7 @@ const LINES: i64 = 10_000;
 
 /// What a report is divided by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "any of them may be combined")]
 pub struct Division {
     /// By agent.
     pub agent: bool,

@@ -294,7 +294,7 @@ pub async fn search(ctx: &Ctx, caller: &Caller, ask: &JobSearch) -> Outcome<(Vec
     let mut conn = ctx.pool.acquire().await?;
     let (ids, next) = ids(ctx, &mut conn, caller, ask).await?;
     let mut jobs = rows::load(&mut conn, &ids).await?;
-    jobs.sort_unstable_by(|one, other| other.id.cmp(&one.id));
+    jobs.sort_unstable_by_key(|job| std::cmp::Reverse(job.id));
     Ok((jobs, next))
 }
 
