@@ -12,11 +12,11 @@ use entente_domain::log::events::{Draft, Kind};
 use entente_domain::moments::{Moment, MomentAsk};
 use entente_domain::spending::{Asked, Threshold, Usage};
 use entente_domain::subjects::SubjectKind;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::spending::budgets;
 use entente_kernel::charges;
 use entente_kernel::charges::reached;
 use entente_kernel::charges::reached::Reached;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::spending::budgets;
 use entente_kernel::{AppError, IntentTx, Outcome, stops};
 use entente_moments as moments;
 use entente_moments::{LockSet, MomentTx};
@@ -38,8 +38,10 @@ pub async fn follow_up(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut done = 0;
     for one in open {
         let usage = budgets::find(&mut *ctx.pool.acquire().await?, ctx, one.budget_id).await?;
-        let threshold = usage.budget.thresholds.iter().find(|threshold| threshold.percent == one.percent).cloned();
-        let threshold = threshold.unwrap_or_else(|| Threshold { percent: one.percent, ..Threshold::default() });
+        let threshold =
+            usage.budget.thresholds.iter().find(|threshold| threshold.percent == one.percent).cloned();
+        let threshold =
+            threshold.unwrap_or_else(|| Threshold { percent: one.percent, ..Threshold::default() });
         let asked = threshold.ask.clone();
         if one.told_at.is_none() {
             done += u64::from(tell(ctx, &one, &usage, &threshold).await?);
@@ -184,13 +186,16 @@ async fn heed(ctx: &Ctx, one: &Reached, usage: &Usage, moment: MomentId) -> Outc
         _ => None,
     };
     // The answer concerns the window that was asked about; if that is over, there is nothing to raise.
-    if let Some(amount) = raise.filter(|_| usage.starts_at == one.starts_at && usage.budget.closed_at.is_none()) {
+    if let Some(amount) =
+        raise.filter(|_| usage.starts_at == one.starts_at && usage.budget.closed_at.is_none())
+    {
         charges::raise(work.conn(), usage, amount).await?;
         work.record(budgets::raised(&usage.budget, amount, &by));
     }
     let is_stop = chosen(&moment) == Some(STOP);
     if is_stop {
-        let reason = format!("{by} chose to stop it when {} % of \"{}\" were spent", one.percent, usage.budget.name);
+        let reason =
+            format!("{by} chose to stop it when {} % of \"{}\" were spent", one.percent, usage.budget.name);
         stops::put(&mut work, usage.budget.scope.clone(), reason, Some(usage.budget.id), &by).await?;
     }
     work.commit().await?;

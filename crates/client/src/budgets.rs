@@ -90,12 +90,7 @@ fn percent(text: &str) -> Result<(u32, &str), String> {
 }
 
 /// The thresholds of the options, one for each percentage.
-fn thresholds(
-    ask: &[String],
-    models: &[String],
-    stop: &[u32],
-    notify: &[u32],
-) -> Result<Vec<Value>, String> {
+fn thresholds(ask: &[String], models: &[String], stop: &[u32], notify: &[u32]) -> Result<Vec<Value>, String> {
     let mut found: std::collections::BTreeMap<u32, Map<String, Value>> = std::collections::BTreeMap::new();
     for one in ask {
         let (percent, person) = percent(one)?;
@@ -122,7 +117,8 @@ fn thresholds(
 /// A budget with the members of its usage beside its own.
 fn flat(budget: &Value) -> Value {
     let mut flat = budget.clone();
-    if let (Some(flat), Some(usage)) = (flat.as_object_mut(), budget.get("usage").and_then(Value::as_object)) {
+    if let (Some(flat), Some(usage)) = (flat.as_object_mut(), budget.get("usage").and_then(Value::as_object))
+    {
         for member in ["spent", "reserved", "left", "limit"] {
             flat.insert(member.to_owned(), usage.get(member).cloned().unwrap_or_default());
         }
@@ -286,14 +282,18 @@ impl Spend {
     pub(super) async fn run(self) -> Done {
         let api = self.remote.api()?;
         let mut query = vec![("by", self.by)];
-        let more = [("from", self.from), ("until", self.until), ("scope", self.scope), ("time_zone", self.time_zone)];
+        let more = [
+            ("from", self.from),
+            ("until", self.until),
+            ("scope", self.scope),
+            ("time_zone", self.time_zone),
+        ];
         query.extend(more.into_iter().filter_map(|(name, value)| Some((name, value?))));
         let found = api.get("/spend", &query).await?;
         if self.remote.json {
             return self.remote.show(&found, &[]);
         }
-        let members =
-            ["day", "agent_id", "principal_id", "intent_id", "model", "unit", "amount", "count"];
+        let members = ["day", "agent_id", "principal_id", "intent_id", "model", "unit", "amount", "count"];
         self.remote.show(&found["lines"], &members)
     }
 }

@@ -19,9 +19,8 @@ pub fn number(amount: Amount) -> Result<Box<RawValue>, Problem> {
 /// # Errors
 /// It is neither, is below zero, or has too many digits.
 pub fn given(member: &str, json: &RawValue) -> Result<Amount, Refusal> {
-    let refused = |why: &str| {
-        Refusal::field(Code::InvalidRequest, member, "amount", format!("`{member}` {why}."))
-    };
+    let refused =
+        |why: &str| Refusal::field(Code::InvalidRequest, member, "amount", format!("`{member}` {why}."));
     let amount = Amount::written(json.get()).map_err(|fault| refused(&fault.to_string()))?;
     if amount.is_negative() { Err(refused("is below zero")) } else { Ok(amount) }
 }

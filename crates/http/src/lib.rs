@@ -5,8 +5,8 @@
 //! `middleware` wraps every request, `head`, `documents` and `representation` decide on the form of its response, `site`
 //! and `login_throttle` hold the checks that MCP and the pages use. Names no protocol.
 
-mod bodies;
 pub mod amounts;
+mod bodies;
 pub mod body;
 pub mod caller;
 mod connections;

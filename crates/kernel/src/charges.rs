@@ -76,8 +76,10 @@ pub async fn apply(
         return Ok(Vec::new());
     }
     let paid = write(ctx, conn, charges, freed, now).await?;
-    let crossed: Vec<(&Usage, u32)> =
-        paid.iter().flat_map(|one| one.crossed(false).map(|threshold| (&one.usage, threshold.percent))).collect();
+    let crossed: Vec<(&Usage, u32)> = paid
+        .iter()
+        .flat_map(|one| one.crossed(false).map(|threshold| (&one.usage, threshold.percent)))
+        .collect();
     reached::insert(conn, &crossed, now).await?;
     Ok(paid)
 }
@@ -349,7 +351,8 @@ impl Row {
     }
 
     pub(crate) fn usage(self) -> Outcome<Usage> {
-        let kind = SubjectKind::parse(&self.scope).ok_or_else(|| unknown("scope of a budget", &self.scope))?;
+        let kind =
+            SubjectKind::parse(&self.scope).ok_or_else(|| unknown("scope of a budget", &self.scope))?;
         let window = Window::parse(&self.period).ok_or_else(|| unknown("window", &self.period))?;
         Ok(Usage {
             budget: SpendingBudget {

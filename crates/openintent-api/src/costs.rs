@@ -32,7 +32,10 @@ pub fn routes(config: &mut Routes<'_>) {
 fn numbers<'a>(
     amounts: impl IntoIterator<Item = (&'a str, Option<Amount>)>,
 ) -> Result<BTreeMap<String, Option<Box<RawValue>>>, Problem> {
-    amounts.into_iter().map(|(key, amount)| Ok((key.to_owned(), amount.map(amounts::number).transpose()?))).collect()
+    amounts
+        .into_iter()
+        .map(|(key, amount)| Ok((key.to_owned(), amount.map(amounts::number).transpose()?)))
+        .collect()
 }
 
 /// A cost of work on an intent.

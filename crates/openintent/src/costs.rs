@@ -10,9 +10,9 @@ use entente_domain::openintent::costs as domain;
 use entente_domain::openintent::costs::{Cost, CostAsk, Summary};
 use entente_domain::subjects::Act;
 use entente_kernel::access::membership;
+use entente_kernel::charges::Charge;
 use entente_kernel::costs::{amount, spent, sums, write};
 use entente_kernel::operations::Operation;
-use entente_kernel::charges::Charge;
 use entente_kernel::{AppError, Caller, IntentTx, Outcome};
 use sqlx::PgConnection;
 

@@ -55,7 +55,8 @@ async fn a_reservation_is_taken_from_every_payer_or_from_none() {
         all.push(budget(&admin, &scope, json!(limit), json!({ "window": "day" })).await);
     }
     let elsewhere = budget(&admin, "agent:other", json!(1), json!({})).await;
-    let tokens = admin.post("/budgets", json!({ "scope": "system", "unit": "tokens", "limit": 9 })).await.is(201);
+    let tokens =
+        admin.post("/budgets", json!({ "scope": "system", "unit": "tokens", "limit": 9 })).await.is(201);
     let job = running(&client, &hand, json!({ "intent_id": intent })).await;
     let held = hand.tell(&job, "authorize", reserving("0.75")).await.ok();
     for budget in &all {
@@ -140,16 +141,22 @@ async fn every_cost_counts_once_whichever_way_it_is_reported() {
     let [_, spent, reserved, _] = usage(&admin, &all).await;
     assert_eq!((spent, reserved), (json!(15), json!(0)));
     let report = admin.get("/spend?by=agent,model,day").await.ok();
-    let lines: Vec<Value> = report["lines"].as_array().unwrap().iter().map(|line| {
-        json!([line["agent_id"], line["model"], line["amount"], line["count"], line["day"]])
-    }).collect();
+    let lines: Vec<Value> = report["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| json!([line["agent_id"], line["model"], line["amount"], line["count"], line["day"]]))
+        .collect();
     let day = json!("2026-11-21");
-    assert_eq!(lines, [
-        json!(["agent.g", "m2", 8, 1, day]),
-        json!(["echo", "gpt-large", 4, 1, day]),
-        json!(["echo", null, 2, 1, day]),
-        json!(["agent.client", "m1", 1, 1, day]),
-    ]);
+    assert_eq!(
+        lines,
+        [
+            json!(["agent.g", "m2", 8, 1, day]),
+            json!(["echo", "gpt-large", 4, 1, day]),
+            json!(["echo", null, 2, 1, day]),
+            json!(["agent.client", "m1", 1, 1, day]),
+        ]
+    );
     let own = client.get("/spend?by=principal").await.ok();
     assert_eq!(own["lines"][0]["amount"], json!(7), "only its own: {own}");
     assert_eq!(own["lines"].as_array().unwrap().len(), 1);
@@ -164,7 +171,8 @@ async fn a_window_begins_anew_in_its_time_zone_and_forecasts() {
     let world = World::start().await;
     let (admin, any) = (world.admin().await, world.any());
     // It is 08:00 UTC, 17:00 in Tokyo: the day there ends in seven hours.
-    let day = budget(&admin, "system", json!(10), json!({ "window": "day", "time_zone": "Asia/Tokyo" })).await;
+    let day =
+        budget(&admin, "system", json!(10), json!({ "window": "day", "time_zone": "Asia/Tokyo" })).await;
     assert_eq!(day["usage"]["ends_at"], "2026-11-21T15:00:00.000000Z");
     let call = |n: u32| json!({ "reserve": { "USD": 6 }, "call_id": format!("c{n}"), "expires_in": 86_400 });
     let made = any.post("/spend/reservations", call(1)).await.is(201);
@@ -222,7 +230,11 @@ async fn a_gateways_reservation_is_one_per_call_and_ends_once() {
     let foreign = json!({ "agent_id": "agent.g", "reserve": { "USD": 1 } });
     stranger.post("/spend/reservations", foreign).await.refused(403, "may_not_act_as");
     stranger.post(&format!("{path}/settle"), json!({ "cost": {} })).await.refused(404, "not_found");
-    for wrong in [json!({ "reserve": { "USD": -1 } }), json!({ "reserve": { "U S": 1 } }), json!({ "expires_in": 0, "reserve": {} })] {
+    for wrong in [
+        json!({ "reserve": { "USD": -1 } }),
+        json!({ "reserve": { "U S": 1 } }),
+        json!({ "expires_in": 0, "reserve": {} }),
+    ] {
         any.post("/spend/reservations", wrong).await.refused(422, "invalid_request");
     }
     world.end().await;
@@ -234,7 +246,8 @@ async fn a_gateway_asks_with_headers_alone() {
     let (admin, any) = (world.admin().await, world.any());
     let all = budget(&admin, "agent:agent.g", json!(1), json!({})).await;
     let asked = any.acting_as("agent.g").with("x-entente-reserve", "USD=0.6").with("x-entente-model", "m");
-    let passed = asked.with("x-entente-call-id", "c1").post("/ext-authz/v1/chat/completions", json!({})).await;
+    let passed =
+        asked.with("x-entente-call-id", "c1").post("/ext-authz/v1/chat/completions", json!({})).await;
     assert_eq!(passed.status, 200);
     let held = passed.header("x-entente-reservation").to_owned();
     assert_eq!(usage(&admin, &all).await[2], json!(0.6));
@@ -274,7 +287,10 @@ async fn only_admins_make_budgets_and_others_see_their_own() {
         (json!({ "scope": "system", "unit": "", "limit": 1 }), "invalid_request"),
         (json!({ "scope": "team:nobody", "unit": "USD", "limit": 1 }), "unprocessable"),
         (json!({ "scope": "system", "unit": "USD", "limit": 1, "time_zone": "Mars" }), "invalid_request"),
-        (json!({ "scope": "system", "unit": "USD", "limit": 1, "thresholds": [{ "percent": 0 }] }), "invalid_request"),
+        (
+            json!({ "scope": "system", "unit": "USD", "limit": 1, "thresholds": [{ "percent": 0 }] }),
+            "invalid_request",
+        ),
     ] {
         admin.post("/budgets", wrong).await.refused(422, code);
     }

@@ -19,8 +19,10 @@ pub fn body(path: &str) -> Option<Value> {
 /// Creates a budget and a lifted stop, and returns their ids.
 pub async fn make(world: &World) -> Vec<(&'static str, String)> {
     let admin = world.admin().await;
-    let budget = admin.post("/budgets", json!({ "scope": "agent:agent.owner", "unit": "USD", "limit": 1 })).await;
-    let stop = admin.post("/stops", json!({ "scope": "agent:agent.other", "reason": "private" })).await.is(201);
+    let budget =
+        admin.post("/budgets", json!({ "scope": "agent:agent.owner", "unit": "USD", "limit": 1 })).await;
+    let stop =
+        admin.post("/stops", json!({ "scope": "agent:agent.other", "reason": "private" })).await.is(201);
     let id = |made: &Value| made["id"].as_str().unwrap().to_owned();
     admin.delete(&format!("/stops/{}", id(&stop))).await.ok();
     vec![("budget_id", id(&budget.is(201))), ("stop_id", id(&stop)), ("path", "x".to_owned())]

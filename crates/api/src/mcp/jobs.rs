@@ -9,6 +9,7 @@ use entente_arcp::jobs;
 use entente_arcp::jobs::{Canceller, JobSearch, Origin};
 use entente_arcp_api::jobs::{JobBody, ListedBody, job_id};
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
+use entente_domain::arcp::jobs::limits::Concurrency;
 use entente_domain::arcp::jobs::retries::RetryPolicy;
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::arcp::versions::AgentRef;
@@ -55,6 +56,8 @@ fn submit_tool() -> Tool {
             may("constraints", lease_constraints()),
             may("max_runtime_s", whole("Seconds after which the job times out.", 1, 2_592_000)),
             may("intent_id", text("The intent that the job works for.")),
+            may("concurrency_key", text("Of your jobs with the same key only `max_running` run at once.")),
+            may("max_running", whole("Limit of the concurrency key; defaults to 1.", 1, 10_000)),
             may("priority", whole("Jobs with a higher priority start first; defaults to 0.", -100, 100)),
             may("start_at", text("Earliest start.")),
             may("queue_timeout_s", whole("Longest wait for a worker.", 1, 2_592_000)),
@@ -190,6 +193,8 @@ struct SubmitArgs {
     queue_timeout_s: Option<i64>,
     retry: Option<RetryPolicy>,
     labels: Option<BTreeMap<String, String>>,
+    concurrency_key: Option<String>,
+    max_running: Option<i64>,
     idempotency_key: Option<String>,
 }
 
@@ -199,6 +204,20 @@ struct SubmitArgs {
 #[serde(deny_unknown_fields)]
 struct ConstraintsArgs {
     expires_at: Option<String>,
+}
+
+/// Returns a concurrency key with its limit.
+fn concurrency(key: Option<String>, max_running: Option<i64>) -> Result<Option<Concurrency>, Refusal> {
+    match (key, max_running) {
+        (Some(key), max_running) => {
+            Ok(Some(Concurrency { key, max_running, max_starts: None, per_sec: None }))
+        }
+        (None, None) => Ok(None),
+        (None, Some(_)) => {
+            let message = "`max_running` is the limit of a `concurrency_key`: give the key too.";
+            Err(Refusal::field(Code::InvalidRequest, "concurrency_key", "required", message))
+        }
+    }
 }
 
 async fn submit_job(call: Call) -> ToolResult {
@@ -216,6 +235,7 @@ async fn submit_job(call: Call) -> ToolResult {
         start_at: said.start_at,
         queue_timeout_sec: said.queue_timeout_s,
         labels: said.labels,
+        concurrency: concurrency(said.concurrency_key, said.max_running)?,
         ..Submit::default()
     };
     let submitted = call.api.arcp.job_writer.submit(&call.caller, ask, Origin::Rest).await?;

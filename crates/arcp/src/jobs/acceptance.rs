@@ -141,6 +141,8 @@ pub(super) async fn accept(
         priority: Priority::of_new(ask.priority, parent.as_ref()),
         retry: ask.start.retry.clone().or(terms.retry),
         queue_timeout: ask.start.queue_timeout,
+        concurrency: ask.concurrency,
+        slotted: false,
         created_at: now,
         key_id,
         owner,

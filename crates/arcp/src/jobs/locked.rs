@@ -20,9 +20,9 @@ use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, ReservationId, SessionId};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::log::writer::IntentLog;
 use entente_kernel::charges;
 use entente_kernel::charges::Charge;
+use entente_kernel::log::writer::IntentLog;
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Outcome, Tx};
 use sqlx::PgConnection;
@@ -31,6 +31,7 @@ pub(super) use self::change::JobChange;
 pub(super) use self::spending::Call;
 use super::attempts::{self, Attempt, AttemptChange, checkpoints};
 use super::budgets::{self, Reservation};
+use super::claims::gates;
 use super::log::{self, Stored};
 use super::records::costs;
 use super::{rows, writes};
@@ -106,7 +107,9 @@ impl LockedJobs {
         let budgets = budgets::lock(conn, &payers).await?;
         let cost_limits = cost_limits::load(conn, intents).await?;
         let counts = |job: &&Job| {
-            job.reserves || !job.payers.is_empty() || job.intent_id.is_some_and(|intent| cost_limits.contains_key(&intent))
+            job.reserves
+                || !job.payers.is_empty()
+                || job.intent_id.is_some_and(|intent| cost_limits.contains_key(&intent))
         };
         let spending: Vec<JobId> = jobs.values().filter(counts).map(|job| job.id).collect();
         let mut reserved: BTreeMap<JobId, Vec<Reservation>> = BTreeMap::new();
@@ -275,6 +278,7 @@ impl LockedJobs {
         self.save(ctx, &mut tx).await?;
         tx.commit().await?;
         self.announce(ctx);
+        gates::after(ctx, self.touched.iter().filter_map(|id| self.jobs.get(id))).await;
         Ok(())
     }
 
@@ -289,7 +293,9 @@ impl LockedJobs {
             if job.cancel.is_some() || job.status != JobStatus::Running {
                 ctx.feed.wake(WakeKey::Stop(*id));
             }
-            if job.status == JobStatus::Pending && job.not_before.is_none() {
+            // An end at a limit lets another job start.
+            let waits = job.status == JobStatus::Pending && job.not_before.is_none();
+            if waits || job.slotted && job.status.is_terminal() {
                 ctx.feed.wake(WakeKey::Work(job.agent.clone()));
             }
         }

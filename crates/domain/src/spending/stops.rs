@@ -112,7 +112,8 @@ impl StopSet {
     /// Names of a kind that are stopped; of principals, also the members of stopped teams.
     #[must_use]
     pub fn names(&self, kind: SubjectKind) -> Vec<String> {
-        let own = self.stops.keys().filter(|subject| subject.kind == kind).map(|subject| subject.name.clone());
+        let own =
+            self.stops.keys().filter(|subject| subject.kind == kind).map(|subject| subject.name.clone());
         let members = self.members.iter().filter(|_| kind == SubjectKind::Principal);
         let members = members.flat_map(|(_, members)| members.iter().cloned());
         own.chain(members).collect()

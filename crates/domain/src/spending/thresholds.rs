@@ -80,7 +80,10 @@ pub(super) fn sorted(mut thresholds: Vec<Threshold>) -> Result<Vec<Threshold>, R
     }
     thresholds.sort_by_key(|threshold| threshold.percent);
     if let Some(twice) = thresholds.windows(2).find(|two| two[0].percent == two[1].percent) {
-        return Err(refused(format!("{} % stands there twice. Put both into one threshold.", twice[0].percent)));
+        return Err(refused(format!(
+            "{} % stands there twice. Put both into one threshold.",
+            twice[0].percent
+        )));
     }
     for threshold in &thresholds {
         if !(1..=PERCENT).contains(&threshold.percent) {
@@ -88,7 +91,9 @@ pub(super) fn sorted(mut thresholds: Vec<Threshold>) -> Result<Vec<Threshold>, R
         }
         let degrade = threshold.degrade.iter();
         for patterns in degrade.flat_map(|degrade| [&degrade.models, &degrade.tools]).flatten() {
-            if patterns.len() > PATTERNS || patterns.iter().any(|one| one.is_empty() || one.len() > PATTERN_BYTES) {
+            if patterns.len() > PATTERNS
+                || patterns.iter().any(|one| one.is_empty() || one.len() > PATTERN_BYTES)
+            {
                 let message = format!(
                     "A list in `degrade` has at most {PATTERNS} patterns of 1 to {PATTERN_BYTES} bytes each."
                 );

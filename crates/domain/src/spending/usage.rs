@@ -58,7 +58,8 @@ impl Usage {
         let budget = &self.budget;
         let (unit, limit) = (&budget.unit, self.limit());
         let until = self.ends_at.map(|end| format!(" until {}", rfc3339(end))).unwrap_or_default();
-        let wanted = if asked == Amount::ZERO { String::new() } else { format!(", and {asked} were asked for") };
+        let wanted =
+            if asked == Amount::ZERO { String::new() } else { format!(", and {asked} were asked for") };
         let message = format!(
             "The budget \"{}\" of {} has {left} {unit} of {limit} left{until}{wanted}. Go on with what costs nothing, or have \
              it raised: PATCH /api/v1/budgets/{}.",
@@ -89,12 +90,14 @@ impl Usage {
     pub fn require_allowed(&self, capability: &str, target: &str) -> Result<(), Refusal> {
         let forbids = |degrade: &&Degrade| !degrade.allows(capability, target);
         let reached: Vec<&Threshold> = self.reached(false).collect();
-        let Some(threshold) = reached.iter().rev().find(|one| one.degrade.as_ref().is_some_and(|d| forbids(&d)))
+        let Some(threshold) =
+            reached.iter().rev().find(|one| one.degrade.as_ref().is_some_and(|d| forbids(&d)))
         else {
             return Ok(());
         };
         let degrade = threshold.degrade.as_ref();
-        let allowed = degrade.and_then(|d| if capability == "model.use" { d.models.as_ref() } else { d.tools.as_ref() });
+        let allowed = degrade
+            .and_then(|d| if capability == "model.use" { d.models.as_ref() } else { d.tools.as_ref() });
         let allowed = allowed.map(|list| list.join(", ")).filter(|list| !list.is_empty());
         let message = format!(
             "{} % of the budget \"{}\" are spent; until it has more, `{capability}` is restricted to: {}.",

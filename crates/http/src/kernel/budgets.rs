@@ -24,7 +24,14 @@ use crate::wire::{GivenTime, NumberOrText, WireTime};
 use crate::{HttpState, created, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
-    config.service(create).service(list).service(report).service(get).service(change).service(raise).service(close);
+    config
+        .service(create)
+        .service(list)
+        .service(report)
+        .service(get)
+        .service(change)
+        .service(raise)
+        .service(close);
 }
 
 /// Default time of a report: 30 days, in seconds.
@@ -191,12 +198,7 @@ struct BudgetList {
 #[utoipa::path(operation_id = "create_budget", tag = "budgets", request_body = NewBody, params(IdempotencyKey),
     responses((status = 201, description = "The budget", body = BudgetBody)))]
 #[post("/budgets")]
-async fn create(
-    request: HttpRequest,
-    api: web::Data<HttpState>,
-    asker: Asker,
-    body: Body<NewBody>,
-) -> Reply {
+async fn create(request: HttpRequest, api: web::Data<HttpState>, asker: Asker, body: Body<NewBody>) -> Reply {
     let once = body.once(&request)?;
     let said = body.value;
     let ask = BudgetAsk {
@@ -263,8 +265,7 @@ async fn change(
         limit: said.limit.map(|limit| amounts::given("limit", &limit)).transpose()?,
         thresholds: said.thresholds,
     };
-    let usage =
-        budgets::change(&api.ctx, &asker.caller, id("budget", &path)?, change, once.as_ref()).await?;
+    let usage = budgets::change(&api.ctx, &asker.caller, id("budget", &path)?, change, once.as_ref()).await?;
     ok(&BudgetBody::new(usage, api.ctx.now(), asker.dialect)?)
 }
 
@@ -370,10 +371,12 @@ struct SpendReport {
 #[get("/spend")]
 async fn report(api: web::Data<HttpState>, asker: Asker, query: Query) -> Reply {
     let time = |name: &str| {
-        query.text(name).map(|text| serde_json::from_value::<GivenTime>(text.into())).transpose().map_err(|_e| {
-            let message = format!("`{name}` must be a time such as 2026-11-26T08:00:00Z.");
-            Problem::from(Refusal::new(Code::InvalidParameter, message))
-        })
+        query.text(name).map(|text| serde_json::from_value::<GivenTime>(text.into())).transpose().map_err(
+            |_e| {
+                let message = format!("`{name}` must be a time such as 2026-11-26T08:00:00Z.");
+                Problem::from(Refusal::new(Code::InvalidParameter, message))
+            },
+        )
     };
     let until = time("until")?.map_or_else(|| plus_seconds(api.ctx.now(), 1), |time| time.0);
     let from = time("from")?.map_or_else(|| earlier(until, REPORT_SECONDS), |time| time.0);
@@ -399,8 +402,9 @@ fn division(text: &str) -> Result<Division, Refusal> {
             "model" => by.model = true,
             "day" => by.day = true,
             other => {
-                let message =
-                    format!("`by` has no {other}: use agent, principal, intent, model or day, separated by commas.");
+                let message = format!(
+                    "`by` has no {other}: use agent, principal, intent, model or day, separated by commas."
+                );
                 return Err(Refusal::new(Code::InvalidParameter, message));
             }
         }

@@ -89,12 +89,7 @@ struct StopList {
 #[utoipa::path(operation_id = "make_stop", tag = "budgets", request_body = MakeBody, params(IdempotencyKey),
     responses((status = 201, description = "The stop", body = StopBody)))]
 #[post("/stops")]
-async fn make(
-    request: HttpRequest,
-    api: web::Data<HttpState>,
-    asker: Asker,
-    body: Body<MakeBody>,
-) -> Reply {
+async fn make(request: HttpRequest, api: web::Data<HttpState>, asker: Asker, body: Body<MakeBody>) -> Reply {
     let once = body.once(&request)?;
     let MakeBody { scope, reason } = body.value;
     let scope = Subject::read("scope", &scope)?;

@@ -50,7 +50,8 @@ impl TryFrom<Row> for Reached {
         Ok(Self {
             budget_id: row.budget_id.into(),
             starts_at: row.starts_at,
-            percent: u32::try_from(row.percent).map_err(|_e| unknown("threshold", &row.percent.to_string()))?,
+            percent: u32::try_from(row.percent)
+                .map_err(|_e| unknown("threshold", &row.percent.to_string()))?,
             limit: amount(&row.amount)?,
             spent: amount(&row.spent)?,
             reached_at: row.reached_at,
@@ -61,7 +62,11 @@ impl TryFrom<Row> for Reached {
 }
 
 /// Records thresholds as reached, each once in a window and for a limit.
-pub(crate) async fn insert(conn: &mut PgConnection, reached: &[(&Usage, u32)], now: Timestamp) -> Outcome<()> {
+pub(crate) async fn insert(
+    conn: &mut PgConnection,
+    reached: &[(&Usage, u32)],
+    now: Timestamp,
+) -> Outcome<()> {
     if reached.is_empty() {
         return Ok(());
     }

@@ -54,7 +54,8 @@ pub async fn put(
     }
     let unknown = strangers(work.reading(), &members).await?;
     if let Some(name) = unknown.first() {
-        let message = format!("`members` names {name}, who is no principal here. Create the principal first.");
+        let message =
+            format!("`members` names {name}, who is no principal here. Create the principal first.");
         return Err(Refusal::field(Code::Unprocessable, "members", "unknown", message).into());
     }
     let payload = json!({ "team": name, "members": members });
@@ -76,7 +77,8 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, name: &str) -> Outcome<()> {
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
     let team = find(work.reading(), name).await?.ok_or_else(|| not_found("team"))?;
     if in_use(work.reading(), name).await? {
-        let message = "A budget or a stop in force names this team. Close the budget, or lift the stop, first.";
+        let message =
+            "A budget or a stop in force names this team. Close the budget, or lift the stop, first.";
         return Err(Refusal::new(Code::Unprocessable, message).into());
     }
     sqlx::query!("-- teams::remove\n DELETE FROM teams WHERE name = $1", team.name)

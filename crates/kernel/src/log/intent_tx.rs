@@ -14,11 +14,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
 
+use crate::charges::Charge;
 use crate::facts::{self, Facts, Membership, Question};
 use crate::idempotency::StoredResponse;
 use crate::log::guarded_write;
 use crate::log::writer::IntentLog;
-use crate::charges::Charge;
 use crate::{AppError, Caller, Ctx, Outcome, Tx, charges, not_found};
 
 /// A transaction that holds the lock of one intent and its open log.

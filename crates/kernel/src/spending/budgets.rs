@@ -181,7 +181,8 @@ pub async fn list(
     }
     let own = charges::of_act(&mut conn, &caller.act(None), ctx.now()).await?;
     let wanted = |usage: &Usage| {
-        scope.is_none_or(|scope| *scope == usage.budget.scope) && after.is_none_or(|after| usage.budget.id > after)
+        scope.is_none_or(|scope| *scope == usage.budget.scope)
+            && after.is_none_or(|after| usage.budget.id > after)
     };
     Ok(own.into_iter().filter(wanted).take(limit as usize).collect())
 }

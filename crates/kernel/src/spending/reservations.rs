@@ -17,9 +17,9 @@ use entente_domain::subjects::Act;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::access::membership;
 use crate::charges;
 use crate::charges::Charge;
-use crate::access::membership;
 use crate::{Caller, Ctx, Outcome, not_found, unknown};
 
 /// Default time after which a reservation is released, in seconds: longer than a call of a model takes.
@@ -143,7 +143,10 @@ fn act(caller: &Caller, ask: &CallAsk) -> Outcome<Act> {
         let Some(name) = name else { continue };
         check_name(member, name)?;
         if !key.may_act_as(name) && *name != caller.agent {
-            let message = format!("The key of `{}` may not act as `{name}`. Use a key whose act_as covers it.", key.principal_id);
+            let message = format!(
+                "The key of `{}` may not act as `{name}`. Use a key whose act_as covers it.",
+                key.principal_id
+            );
             return Err(Refusal::new(Code::MayNotActAs, message).into());
         }
     }
@@ -158,9 +161,8 @@ fn act(caller: &Caller, ask: &CallAsk) -> Outcome<Act> {
 }
 
 fn check(ask: &CallAsk) -> Result<(), Refusal> {
-    let refused = |member: &str, message: String| {
-        Err(Refusal::field(Code::InvalidRequest, member, "value", message))
-    };
+    let refused =
+        |member: &str, message: String| Err(Refusal::field(Code::InvalidRequest, member, "value", message));
     if ask.amounts.len() > UNITS {
         return refused("reserve", format!("A call reserves at most {UNITS} units."));
     }
@@ -170,7 +172,8 @@ fn check(ask: &CallAsk) -> Result<(), Refusal> {
             return refused("reserve", format!("`reserve` of {unit} is below zero."));
         }
     }
-    let texts = [("provider", &ask.provider), ("model", &ask.model), ("tool", &ask.tool), ("call_id", &ask.call_id)];
+    let texts =
+        [("provider", &ask.provider), ("model", &ask.model), ("tool", &ask.tool), ("call_id", &ask.call_id)];
     for (member, text) in texts {
         if text.as_ref().is_some_and(|text| text.is_empty() || text.len() > NAME_BYTES) {
             return refused(member, format!("`{member}` must have 1 to {NAME_BYTES} bytes."));

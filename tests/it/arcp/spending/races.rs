@@ -19,7 +19,8 @@ const CALLERS: usize = 32;
 async fn spender(client: Client, name: usize, spent: Arc<AtomicU64>) {
     for n in 0.. {
         let agent = if name.is_multiple_of(2) { "agent.even" } else { "agent.odd" };
-        let call = json!({ "agent_id": agent, "reserve": { "USD": "0.01" }, "call_id": format!("{name}-{n}") });
+        let call =
+            json!({ "agent_id": agent, "reserve": { "USD": "0.01" }, "call_id": format!("{name}-{n}") });
         let Some(made) = client.try_send("POST", "/spend/reservations", Some(call.to_string())).await else {
             // The server was killed; whether the amount is held is unknown, and the same call finds out.
             return;
@@ -59,7 +60,10 @@ async fn nothing_is_overspent_over_three_nested_budgets_on_two_servers() {
     }
     let within = |[limit, spent, reserved, left]: [Value; 4]| {
         let number = |value: &Value| value.as_f64().unwrap();
-        assert!(number(&spent) + number(&reserved) <= number(&limit) + 1e-9, "{spent} and {reserved} of {limit}");
+        assert!(
+            number(&spent) + number(&reserved) <= number(&limit) + 1e-9,
+            "{spent} and {reserved} of {limit}"
+        );
         assert!(number(&left) >= -1e-9);
         number(&spent)
     };
@@ -72,7 +76,10 @@ async fn nothing_is_overspent_over_three_nested_budgets_on_two_servers() {
     assert!(half > 4.9, "the narrow budget was used up: {half}");
     assert!(all > 19.9, "and the wide one: {all}");
     let report = admin.get("/spend").await.ok();
-    assert!((report["lines"][0]["amount"].as_f64().unwrap() - all).abs() < 1e-9, "every cost is on record once");
+    assert!(
+        (report["lines"][0]["amount"].as_f64().unwrap() - all).abs() < 1e-9,
+        "every cost is on record once"
+    );
     other.end().await;
     one.end().await;
 }

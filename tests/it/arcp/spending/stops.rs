@@ -37,11 +37,17 @@ async fn a_stop_of_the_system_is_one_call() {
     let batch = json!({ "messages": [message] });
     let sent = client.post(&format!("/channels/{channel}/messages/batch"), batch).await;
     assert!(sent.text.contains("stopped"), "{}", sent.text);
-    client.post(&format!("/intents/{intent}/channels/other/messages"), message.clone()).await.refused(403, "stopped");
+    client
+        .post(&format!("/intents/{intent}/channels/other/messages"), message.clone())
+        .await
+        .refused(403, "stopped");
     client.post("/intents", json!({ "title": "more" })).await.refused(403, "stopped");
     let event = json!({ "event_type": "comment", "payload": {} });
     client.post(&format!("/intents/{intent}/events"), event).await.refused(403, "stopped");
-    client.post(&format!("/tasks/{}/claim", task["id"].as_str().unwrap()), json!({})).await.refused(403, "stopped");
+    client
+        .post(&format!("/tasks/{}/claim", task["id"].as_str().unwrap()), json!({}))
+        .await
+        .refused(403, "stopped");
     any.post("/spend/reservations", json!({ "reserve": {} })).await.refused(403, "stopped");
     let refused = client.post(&format!("/channels/{channel}/messages"), message.clone()).await;
     assert!(refused.text.contains("it spends too much"), "{}", refused.text);
@@ -156,7 +162,9 @@ async fn every_server_stops_within_a_second() {
         }
         slowest = slowest.max(began.elapsed());
         // All running jobs are told as well.
-        while hand.beat(&jobs.iter().collect::<Vec<_>>()).await["cancel"].as_array().unwrap().len() < jobs.len() {
+        while hand.beat(&jobs.iter().collect::<Vec<_>>()).await["cancel"].as_array().unwrap().len()
+            < jobs.len()
+        {
             assert!(began.elapsed() < Duration::from_secs(10), "they are told");
             sleep(Duration::from_millis(20)).await;
         }

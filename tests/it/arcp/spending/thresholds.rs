@@ -13,7 +13,8 @@ async fn spend(any: &Client, amount: Value) {
 
 async fn told(admin: &Client, kind: &str) -> Vec<Value> {
     let found = admin.get(&format!("/audit?event_type={kind}&limit=100")).await.ok();
-    let mut all: Vec<Value> = found.as_array().unwrap().iter().map(|event| event["payload"].clone()).collect();
+    let mut all: Vec<Value> =
+        found.as_array().unwrap().iter().map(|event| event["payload"].clone()).collect();
     all.reverse();
     all
 }
@@ -35,7 +36,9 @@ async fn a_threshold_is_told_once_in_each_window() {
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!((&events[0]["percent"], &events[0]["spent"]), (&json!(50), &json!("5")));
     // Nothing more fits: that is 100 per cent too, although less is spent.
-    any.post("/spend/reservations", json!({ "reserve": { "USD": 5 } })).await.refused(403, "BUDGET_EXHAUSTED");
+    any.post("/spend/reservations", json!({ "reserve": { "USD": 5 } }))
+        .await
+        .refused(403, "BUDGET_EXHAUSTED");
     world.sweep().await;
     assert_eq!(told(&admin, "budget.threshold").await[1]["percent"], 100);
     world.clock.advance(24 * 3_600);
@@ -71,7 +74,10 @@ async fn models_and_tools_are_restricted_from_a_threshold_on() {
     any.post("/spend/reservations", call).await.refused(403, "PERMISSION_DENIED");
     assert_eq!(usage(&admin, &all).await[2], json!(0), "a refused call holds nothing");
     // A raised limit lifts it.
-    admin.post(&format!("/budgets/{}/raise", all["id"].as_str().unwrap()), json!({ "amount": 10 })).await.ok();
+    admin
+        .post(&format!("/budgets/{}/raise", all["id"].as_str().unwrap()), json!({ "amount": 10 }))
+        .await
+        .ok();
     ask("model.use", "gpt-large").await.ok();
     world.end().await;
 }
@@ -133,7 +139,10 @@ async fn a_person_is_asked_and_raises_stops_or_goes_on() {
     admin.delete(&format!("/budgets/{}", first["id"].as_str().unwrap())).await.ok();
     // Stop.
     budget(&admin, "agent:agent.g", json!(2), more("alice")).await;
-    let made = any.post("/spend/reservations", json!({ "agent_id": "agent.g", "reserve": { "USD": 1 } })).await.is(201);
+    let made = any
+        .post("/spend/reservations", json!({ "agent_id": "agent.g", "reserve": { "USD": 1 } }))
+        .await
+        .is(201);
     let path = format!("/spend/reservations/{}/settle", made["reservation_id"].as_str().unwrap());
     any.post(&path, json!({ "cost": { "USD": 1 } })).await.ok();
     world.sweep().await;
