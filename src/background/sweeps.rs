@@ -57,7 +57,7 @@ pub enum Sweep {
     JobKeys,
     /// Deletes jobs past their retention.
     EndedJobs,
-    /// Deletes workers that have been silent for long, and keys of old claims.
+    /// Deletes workers that have been silent for long, keys of old claims, and starts that no limit counts.
     Workers,
     /// Closes channels whose time to live has run out.
     Channels,
@@ -366,7 +366,9 @@ impl Sweep {
             Self::JobKeys => jobs::forget_keys(&ctx.arcp, limit).await,
             Self::EndedJobs => entente_bridges::retention::forget_jobs(ctx, limit).await,
             Self::Workers => {
-                Ok(workers::tidy(&ctx.arcp, limit).await? + jobs::tidy_claims(&ctx.arcp, limit).await?)
+                let rest =
+                    jobs::tidy_claims(&ctx.arcp, limit).await? + jobs::tidy_slots(&ctx.arcp, limit).await?;
+                Ok(workers::tidy(&ctx.arcp, limit).await? + rest)
             }
             Self::Channels => channels::close_idle(&ctx.openintent, limit).await,
             Self::Evictions => channels::evict(&ctx.openintent, limit).await,

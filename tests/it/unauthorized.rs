@@ -64,6 +64,8 @@ const NOBODYS: &[&str] = &[
     // Every caller that may submit jobs may list the agents that run them. Jobs and workers of others are not
     // listed.
     "GET /api/v1/arcp/agents",
+    // The caller's own limits, and those of its agents.
+    "GET /api/v1/arcp/limits",
     "GET /api/v1/jobs",
     "GET /api/v1/jobs/events",
     "GET /api/v1/jobs/counts",

@@ -9,6 +9,7 @@ use entente_arcp::jobs::OperationAsk;
 use entente_domain::amounts::Amount;
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
+use entente_domain::arcp::jobs::limits::Concurrency;
 use entente_domain::arcp::jobs::wire::{Accepted, numbers};
 use entente_domain::ids::ReservationId;
 use entente_domain::refusal::{Code, Refusal};
@@ -126,6 +127,8 @@ struct DelegateBody {
     max_runtime_sec: Option<i64>,
     /// Jobs with a higher priority start first: -100 to 100; defaults to the parent's.
     priority: Option<i64>,
+    /// A key by which running jobs of this principal are limited.
+    concurrency: Option<Concurrency>,
 }
 
 impl DelegateBody {
@@ -138,6 +141,7 @@ impl DelegateBody {
             max_runtime_sec: self.max_runtime_sec,
             delegate_id: self.delegate_id,
             priority: self.priority,
+            concurrency: self.concurrency,
             ..Submit::default()
         };
         (self.claim_token, submit)

@@ -10,6 +10,7 @@ use entente_arcp::jobs::{Canceller, Description, Failure, Holding, JobSearch, Ma
 use entente_arcp::{Ctx, jobs};
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::{Submit, no_job};
+use entente_domain::arcp::jobs::limits::Concurrency;
 use entente_domain::arcp::jobs::retries::RetryPolicy;
 use entente_domain::arcp::jobs::wire::{Accepted, Described, Listed, numbers};
 use entente_domain::arcp::jobs::{Job, JobStatus, labels};
@@ -311,6 +312,9 @@ pub struct JobBody {
     /// Retries after failures; absent if a failure ends the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry: Option<RetryPolicy>,
+    /// The key by which running jobs of its principal are limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    concurrency: Option<Concurrency>,
     /// The worker that runs the job; absent unless the job is running.
     #[serde(skip_serializing_if = "Option::is_none")]
     claim: Option<HolderBody>,
@@ -373,6 +377,7 @@ impl JobBody {
             last_event_seq: job.last_seq,
             attempt: job.attempt,
             priority: job.priority.get(),
+            concurrency: job.concurrency.clone(),
             not_before: job.not_before.map(clock::rfc3339),
             queue_deadline: job.queue_end().map(clock::rfc3339),
             retry: job.retry.clone(),

@@ -8,6 +8,7 @@ mod credentials;
 mod inventory;
 pub mod job_events;
 pub mod jobs;
+mod limits;
 mod queues;
 pub mod reports;
 pub mod reruns;
@@ -64,4 +65,5 @@ pub fn routes(config: &mut Routes<'_>) {
     workers::routes(config);
     inventory::routes(config);
     queues::routes(config);
+    limits::routes(config);
 }

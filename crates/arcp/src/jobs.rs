@@ -8,7 +8,7 @@
 //! end jobs, `retention.rs` deletes them, `reading.rs` reads them, `holding.rs` their claims, `results.rs` reassembles
 //! streamed results. Changes of single jobs go through `locked.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and
 //! written in `writes.rs`; `job_events` in `log.rs`;
-//! `job_budgets` and `job_reservations` in `budgets.rs`; `job_claims` in `claims/keys.rs`.
+//! `job_budgets` and `job_reservations` in `budgets.rs`; `job_claims` in `claims/keys.rs`; `job_slots` in `claims/gates.rs`.
 
 mod acceptance;
 mod attempts;
@@ -48,6 +48,7 @@ pub use awaiting::Waiting;
 pub use awaiting::worked_on;
 pub use beats::{Beat, BeatAsk, Held, beat};
 pub use cancel::{Canceller, cancel};
+pub use claims::gates::tidy_slots;
 pub use claims::keys::{ClaimKey, tidy_claims};
 use claims::tokens as claim_tokens;
 pub use claims::turns::Turns;

@@ -5,6 +5,7 @@ pub mod credentials;
 pub mod hooks;
 pub mod inventory;
 pub mod jobs;
+pub mod limits;
 pub mod queues;
 mod session_rows;
 pub mod sessions;

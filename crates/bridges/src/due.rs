@@ -19,9 +19,9 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
          SELECT w.word AS "word!", w.due AS "due!" FROM (VALUES
              ('messages', EXISTS (SELECT 1 FROM pending WHERE expires_at <= $1)),
              ('tasks', EXISTS (SELECT 1 FROM tasks WHERE due_at <= $1)),
-             ('jobs', EXISTS (SELECT 1 FROM job_clock
-                              WHERE due_at <= $1 AND (ended_at IS NOT NULL OR status <> 'preparing'))
-                 OR EXISTS (SELECT 1 FROM job_clock WHERE not_before <= $1)),
+             ('jobs', EXISTS (SELECT 1 FROM job_clock WHERE due_at <= $1 AND (ended_at IS NOT NULL OR status <> 'preparing'))
+                 OR EXISTS (SELECT 1 FROM job_clock WHERE not_before <= $1)
+                 OR EXISTS (SELECT 1 FROM job_clock WHERE status = 'pending' AND parked AND gate IS NOT NULL)),
              ('channels', EXISTS (SELECT 1 FROM channels WHERE status = 'open' AND ttl_check_at <= $1)),
              ('evictions', EXISTS (SELECT 1 FROM channels WHERE over_limit)),
              ('purges', EXISTS (SELECT 1 FROM channels WHERE purge_at <= $1)),

@@ -1,8 +1,9 @@
-//! `entente job`: submits jobs (ARCP) and manages them. `jobs/control.rs` has the commands for jobs after their submission, `jobs/follow.rs` follows a job, `jobs/screen.rs`
+//! `entente job`: submits jobs (ARCP) and manages them. `jobs/control.rs` has the commands for jobs after their submission, `jobs/follow.rs` follows a job, `jobs/limits.rs` limits running ones, `jobs/screen.rs`
 //! displays it on a terminal, and `worker.rs` runs jobs.
 
 mod control;
 mod follow;
+mod limits;
 mod screen;
 
 use std::io::{self, Read as _, Write as _};
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
+use entente_domain::arcp::jobs::limits::Concurrency;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -90,6 +92,11 @@ enum Verb {
         #[arg(long, value_name = "SECONDS")]
         grace: Option<i64>,
     },
+    /// Limits of running jobs, of agents and of principals
+    Limits {
+        #[command(subcommand)]
+        verb: limits::Verb,
+    },
     /// Write a job's result, byte for byte
     Result {
         /// The job's id
@@ -146,6 +153,12 @@ struct Asked {
     /// A label to find the job by, such as team=billing; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<String>,
+    /// A key of your jobs, of which only --max-running run at once
+    #[arg(long, value_name = "KEY")]
+    concurrency_key: Option<String>,
+    /// How many jobs with the concurrency key may run at once [default: 1]
+    #[arg(long, value_name = "N", requires = "concurrency_key")]
+    max_running: Option<i64>,
     /// Show the job's events until it ends
     #[arg(long)]
     follow: bool,
@@ -194,6 +207,12 @@ impl Asked {
             start_at: self.start_at,
             queue_timeout_sec: self.queue_timeout,
             labels: control::labels(&self.label)?,
+            concurrency: self.concurrency_key.map(|key| Concurrency {
+                key,
+                max_running: self.max_running,
+                max_starts: None,
+                per_sec: None,
+            }),
             ..Submit::default()
         })
     }
@@ -245,16 +264,13 @@ impl Jobs {
             }
             Verb::Control(control) => control.run(&api, &self.remote).await,
             Verb::Cancel { id, session, reason, grace } => {
-                let mut body = json!({});
-                for (name, value) in
-                    [("session_id", json!(session)), ("reason", json!(reason)), ("grace_sec", json!(grace))]
-                {
-                    if !value.is_null() {
-                        body[name] = value;
-                    }
-                }
+                let said =
+                    [("session_id", json!(session)), ("reason", json!(reason)), ("grace_sec", json!(grace))];
+                let said = said.into_iter().filter(|(_, value)| !value.is_null());
+                let body = Value::Object(said.map(|(name, value)| (name.to_owned(), value)).collect());
                 self.remote.show(&api.post(&path(&id, "/cancel"), &body).await?, &[])
             }
+            Verb::Limits { verb } => limits::run(&self.remote, &api, verb).await,
             Verb::Result { id, output } => save(&api, &id, output).await,
         }
     }

@@ -8,6 +8,7 @@ mod delegation;
 mod ending;
 mod gone;
 mod holding;
+mod limits;
 mod money;
 mod order;
 mod queues;
@@ -19,6 +20,7 @@ mod searching;
 mod signals;
 mod starts;
 mod trees;
+mod versions;
 mod watching;
 
 use crate::harness::{Client, Reply, Value, World, json};

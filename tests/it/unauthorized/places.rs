@@ -80,6 +80,7 @@ impl Places {
             ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
             ("reservation_id", "rsv_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
             ("version", "1".to_owned()),
+            ("scope", "agents".to_owned()),
             ("intent_id", intent),
             ("channel_id", channel),
             ("checkpoint_id", checkpoint["checkpoint_id"].as_str().unwrap().to_owned()),

@@ -50,7 +50,7 @@ pub fn tools() -> [Tool; 2] {
                     ),
                 ),
                 may("task_id", text("The task that the channel is scoped to.")),
-                may("options", free("Options: `audit`, `ttl_seconds`, `max_messages`.")),
+                may("options", free("`audit`, `ttl_seconds`, `max_messages`.")),
             ]),
             example: json!({ "intent_id": "intent_…", "name": "data", "members": ["agent.ada", "agent.bob"] }),
             gives: channel(),

@@ -58,14 +58,8 @@ pub fn tools() -> [Tool; 1] {
                 acknowledged. An empty list means that the time ran out.",
         takes: takes(vec![
             may("cursor", cursor()),
-            may("after", text("`next` of the last answer, instead of `cursor`.")),
-            may(
-                "kinds",
-                list(
-                    word("A kind of event.", &KINDS),
-                    "Only events of these kinds. The others stay for a later call.",
-                ),
-            ),
+            may("after", text("`next`, instead of `cursor`.")),
+            may("kinds", list(word("A kind of event.", &KINDS), "Only these kinds; others stay for later.")),
             may("timeout_s", whole("Seconds to wait; defaults to 25.", 0, i64::from(WAIT_SECONDS))),
             may("limit", whole("Maximum number of events; defaults to 50.", 1, i64::from(STEP_MOST))),
         ]),

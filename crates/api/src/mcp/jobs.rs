@@ -9,6 +9,7 @@ use entente_arcp::jobs;
 use entente_arcp::jobs::{Canceller, JobSearch, Origin};
 use entente_arcp_api::jobs::{JobBody, ListedBody, job_id};
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
+use entente_domain::arcp::jobs::limits::Concurrency;
 use entente_domain::arcp::jobs::retries::RetryPolicy;
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::arcp::versions::AgentRef;
@@ -51,6 +52,8 @@ fn submit_tool() -> Tool {
             may("max_runtime_s", whole("Seconds until it times out.", 1, 2_592_000)),
             may("intent_id", text("Its intent.")),
             may("priority", whole("Higher starts first.", -100, 100)),
+            may("concurrency_key", text("Limits running jobs with it.")),
+            may("max_running", whole("How many; 1 by default.", 1, 10_000)),
             may("start_at", text("Earliest start.")),
             may("queue_timeout_s", whole("Longest wait for a worker.", 1, 2_592_000)),
             may("retry", free("{max_attempts, initial_delay_ms, factor, max_delay_ms, jitter, codes}")),
@@ -182,6 +185,8 @@ struct SubmitArgs {
     queue_timeout_s: Option<i64>,
     retry: Option<RetryPolicy>,
     labels: Option<BTreeMap<String, String>>,
+    concurrency_key: Option<String>,
+    max_running: Option<i64>,
     idempotency_key: Option<String>,
 }
 
@@ -191,6 +196,20 @@ struct SubmitArgs {
 #[serde(deny_unknown_fields)]
 struct ConstraintsArgs {
     expires_at: Option<String>,
+}
+
+/// Returns a concurrency key with its limit.
+fn concurrency(key: Option<String>, max_running: Option<i64>) -> Result<Option<Concurrency>, Refusal> {
+    match (key, max_running) {
+        (Some(key), max_running) => {
+            Ok(Some(Concurrency { key, max_running, max_starts: None, per_sec: None }))
+        }
+        (None, None) => Ok(None),
+        (None, Some(_)) => {
+            let message = "`max_running` is the limit of a `concurrency_key`: give the key too.";
+            Err(Refusal::field(Code::InvalidRequest, "concurrency_key", "required", message))
+        }
+    }
 }
 
 async fn submit_job(call: Call) -> ToolResult {
@@ -208,6 +227,7 @@ async fn submit_job(call: Call) -> ToolResult {
         start_at: said.start_at,
         queue_timeout_sec: said.queue_timeout_s,
         labels: said.labels,
+        concurrency: concurrency(said.concurrency_key, said.max_running)?,
         ..Submit::default()
     };
     let submitted = call.api.arcp.job_writer.submit(&call.caller, ask, Origin::Rest).await?;

@@ -52,7 +52,7 @@ pub fn tools() -> [Tool; 2] {
                 must(
                     "envelope",
                     free(
-                        "The envelope: type, to, intent, payload; optional: v, id, ts, from, corr, reply_to, trace, priority, requires, sig.",
+                        "Type, to, intent, payload; optional: v, id, ts, from, corr, reply_to, trace, priority, requires, sig.",
                     ),
                 ),
                 may("idempotency_key", text("Makes the `id` of an envelope that has none.")),

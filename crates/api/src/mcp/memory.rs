@@ -57,10 +57,7 @@ fn members() -> Vec<Member> {
         may("value", free("`set`: the value.")),
         may(
             "memory_type",
-            word(
-                "`set`: defaults to `working`, which ends with its task or intent. `list`: only this type.",
-                &types,
-            ),
+            word("`set`: `working` (default) ends with its task or intent. `list`: only this type.", &types),
         ),
         may(
             "tags",

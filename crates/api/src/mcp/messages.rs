@@ -59,13 +59,7 @@ fn send_tool() -> Tool {
         takes: takes(vec![
             must("channel", text("The channel, `chan_…`.")),
             must("payload", free("Content: an object of up to 256 KiB.")),
-            may(
-                "type",
-                word(
-                    "`notify`, or `broadcast` to everybody on the channel; defaults to `notify`.",
-                    &["notify", "broadcast"],
-                ),
-            ),
+            may("type", word("`notify` (default), or `broadcast` to everybody.", &["notify", "broadcast"])),
             may("to", text("Addressee: an agent, `role:…` or `*`.")),
             may("metadata", free("Hints for routing and tracing.")),
             may("expires_in_s", whole("Seconds until the message expires.", 1, i64::from(DURATION_SECONDS))),

@@ -82,7 +82,7 @@ fn members() -> Vec<Member> {
         may("artifacts", list(json!({ "type": "string" }), "`complete`: references to artifacts.")),
         may("details", free("`progress`: the report.")),
         may("to", text("`delegate`, `escalate`: the agent.")),
-        may("reason", text("Reason of `fail`, `block`, `cancel`, `skip`, `delegate`, `escalate`.")),
+        may("reason", text("Reason of `fail`, `block`, `cancel` …")),
         may("idempotency_key", retry_key("`create`: ")),
     ]
 }

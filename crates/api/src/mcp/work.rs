@@ -44,10 +44,10 @@ fn report_tool() -> Tool {
             must(
                 "body",
                 free(
-                    "Content, by kind: progress {current, total, message}; log {level, message}; metric {name, value, unit} (`cost.<currency>` is deducted from the budget); status {phase, message}.",
+                    "Content, by kind: progress {current, total, message}; log {level, message}; metric {name, value, unit} (`cost.<currency>` is charged); status {phase, message}.",
                 ),
             ),
-            may("event_key", text("Of reports with the same key, only the first is stored.")),
+            may("event_key", text("Only the first report of a key is stored.")),
             may("checkpoint", any("Progress for the next attempt.")),
         ]),
         example: json!({ "job_id": "job_…", "claim_token": "ct_…", "kind": "progress", "body": { "current": 1, "total": 3 } }),

@@ -105,8 +105,7 @@ pub(super) async fn accept(
     known: &BTreeMap<String, Known>,
     submission: &Submission,
 ) -> Outcome<Fresh> {
-    let now = locked.now();
-    let mut ask = submission.ask.clone();
+    let (now, mut ask) = (locked.now(), submission.ask.clone());
     ask.check_time(now)?;
     let (version, terms) = version(&ask, known)?;
     let parent = ask.parent_id.map(|id| parent(locked, id, &submission.principal)).transpose()?;
@@ -141,6 +140,8 @@ pub(super) async fn accept(
         priority: Priority::of_new(ask.priority, parent.as_ref()),
         retry: ask.start.retry.clone().or(terms.retry),
         queue_timeout: ask.start.queue_timeout,
+        concurrency: ask.concurrency,
+        slotted: false,
         created_at: now,
         key_id,
         owner,

@@ -1,6 +1,7 @@
 //! Claims: workers take jobs and give them back (ARCP-W-11.2.3); `beats.rs` extends claims. `claims/queue.rs` has the order. One worker holds
 //! a job at a time; the claim token fences off earlier holders.
 
+pub(super) mod gates;
 pub(super) mod keys;
 pub(super) mod queue;
 pub(super) mod tokens;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::jobs::limits::Gate;
 use entente_domain::arcp::jobs::wire::Credential;
 use entente_domain::arcp::jobs::{JobStatus, OnLost};
 use entente_domain::clock::Timestamp;
@@ -21,13 +23,12 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_domain::subjects::{SubjectKind, unversioned};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{AppError, Caller, Outcome};
+use entente_kernel::{AppError, Caller, Outcome, lock_key};
 use futures_util::future::select_all;
 use serde_json::json;
 use sqlx::PgConnection;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use self::keys::{ClaimKey, TokenSource};
 use self::queue::{Chosen, Taken, With};
@@ -43,6 +44,11 @@ use crate::workers::Directive;
 
 /// Maximum number of jobs in one claim request: each may have an input of 768 KiB.
 const CLAIMS: i64 = 100;
+/// Maximum number of looks at the queue of one claim: each passes over the jobs behind gates that the one before found
+/// closed.
+const ROUNDS: usize = 8;
+/// Maximum number of jobs that one claim parks because their concurrency key is full.
+const PARKED: i64 = 5_000;
 
 /// A job claimed by a worker.
 #[derive(Debug)]
@@ -197,19 +203,44 @@ async fn take(
     agents: &[String],
     max: i64,
 ) -> Outcome<Option<(Vec<Claimed>, bool)>> {
-    let Some((mut taken, chosen, mut cut)) = take_queued(ctx, source, agents, max).await? else {
-        return Ok(None);
-    };
-    if !chosen.is_empty() {
-        match take_with_intents(ctx, source, &chosen).await {
-            Ok(Some(more)) => taken.extend(more),
+    let (mut agents, mut without) = (agents.to_vec(), Vec::new());
+    let (mut taken, mut cut) = (Vec::new(), false);
+    for _ in 0..ROUNDS {
+        let left = max - i64::try_from(taken.len()).unwrap_or(max);
+        let Some((more, chosen, full)) = take_queued(ctx, source, &agents, &without, left).await? else {
+            return Ok(None);
+        };
+        taken.extend(more);
+        cut = full;
+        if chosen.is_empty() {
+            break;
+        }
+        match take_under_locks(ctx, source, &chosen).await {
+            Ok(Some((more, closed))) => {
+                taken.extend(more);
+                if closed.is_empty() || i64::try_from(taken.len()).unwrap_or(max) >= max {
+                    break;
+                }
+                // What is behind a closed gate makes room for others.
+                for gate in closed {
+                    match gate {
+                        Gate::Agent(name) => agents.retain(|agent| gates::name_of(agent) != name),
+                        Gate::Principal(name) => without.push(name),
+                        Gate::Key(..) => {}
+                    }
+                }
+                if agents.is_empty() {
+                    break;
+                }
+            }
             Ok(None) if taken.is_empty() => return Ok(None),
-            Ok(None) => {}
+            Ok(None) => break,
             Err(failure) if taken.is_empty() => return Err(failure),
             // The claimed jobs belong to the worker; the rest wait for the next request.
             Err(failure) => {
-                tracing::warn!(error = %failure, "jobs of intents could not be claimed");
+                tracing::warn!(error = %failure, "jobs of intents or with limits could not be claimed");
                 cut = true;
+                break;
             }
         }
     }
@@ -219,19 +250,20 @@ async fn take(
     Ok(Some((taken, cut)))
 }
 
-/// Claims jobs without an intent, and returns the jobs of intents whose turn it is, too; claims nothing if details cannot
-/// be loaded.
+/// Claims jobs that need no locks, and returns the others whose turn it is, too: those of intents, and those that a limit
+/// counts. Claims nothing if details cannot be loaded.
 async fn take_queued(
     ctx: &Ctx,
     source: &mut TokenSource<'_>,
     agents: &[String],
+    without: &[String],
     max: i64,
 ) -> Outcome<Option<(Vec<Claimed>, Vec<Chosen>, bool)>> {
     let (now, tokens) = (ctx.now(), source.tokens(ctx, max));
     let until = now + ctx.state.jobs.claim;
     let mut tx = ctx.pool.begin().await?;
     let with = With { worker: source.worker(), tokens: &tokens, from: now, until };
-    let queued = queue::take(ctx, &mut tx, agents, &with).await?;
+    let queued = queue::take(ctx, &mut tx, agents, without, &with).await?;
     if queued.count() == 0 {
         return Ok(Some((Vec::new(), Vec::new(), false)));
     }
@@ -306,38 +338,56 @@ async fn dress(
     Ok(claimed.collect())
 }
 
-/// Claims jobs of intents under the intents' locks, because the logs record each claim. `None` if another request with the
-/// claim's key took jobs.
-async fn take_with_intents(
+/// Claims jobs under the locks of their intents, because the logs record each claim, and of the gates that count them.
+/// Returns the gates that were closed to some. `None` if another request with the claim's key took jobs.
+async fn take_under_locks(
     ctx: &Ctx,
     source: &mut TokenSource<'_>,
     chosen: &[Chosen],
-) -> Outcome<Option<Vec<Claimed>>> {
-    let mut intents: Vec<IntentId> = chosen.iter().filter_map(|one| one.intent_id).collect();
-    intents.sort_unstable();
-    intents.dedup();
-    let ids: Vec<Uuid> = chosen.iter().map(|one| one.job_id.uuid()).collect();
-    let tokens = source.tokens(ctx, i64::try_from(ids.len()).unwrap_or(CLAIMS));
-    let mut tx = ctx.begin(&intents).await?;
+) -> Outcome<Option<(Vec<Claimed>, BTreeSet<Gate>)>> {
+    let intents = chosen.iter().filter_map(|one| one.intent_id).map(lock_key);
+    let locks = intents.chain(chosen.iter().flat_map(gates::gates_of).map(|gate| gates::lock_of(&gate)));
+    let tokens = source.tokens(ctx, i64::try_from(chosen.len()).unwrap_or(CLAIMS));
+    let mut tx = ctx.begin_locked(locks.collect()).await?;
     let now = ctx.now();
     let until = now + ctx.state.jobs.claim;
+    let judged = gates::judge(&mut tx, chosen, now).await?;
     let with = With { worker: source.worker(), tokens: &tokens, from: now, until };
-    let rows = queue::take_these(&mut tx, &ids, &with).await?;
+    let rows = queue::take_these(&mut tx, &judged.admitted, &judged.counted(), &with).await?;
     if !source.note(&mut tx, &rows, now).await? {
         tx.rollback().await?;
         return Ok(None);
     }
+    gates::fill(&mut tx, &judged, &rows, now).await?;
+    let full = |gate: &Gate| matches!(gate, Gate::Key(..)).then(|| gate.to_string());
+    let full: Vec<String> = judged.closed.iter().filter_map(full).collect();
+    if !full.is_empty() {
+        writes::park(&mut tx, &full, PARKED).await?;
+    }
+    let logs = record(ctx, &mut tx, &rows).await?;
+    let claimed = dress(ctx, &mut tx, rows, until).await?;
+    tx.commit().await?;
+    logs.values().for_each(|log| ctx.feed.publish_log(log));
+    Ok(Some((claimed, judged.closed)))
+}
+
+/// Records claims in the logs of the jobs' intents, which are locked.
+async fn record(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    rows: &[Taken],
+) -> Outcome<BTreeMap<IntentId, IntentLog>> {
     let mut logs: BTreeMap<IntentId, IntentLog> = BTreeMap::new();
-    for row in &rows {
+    for row in rows {
         let Some(intent) = row.intent_id else { continue };
         if let std::collections::btree_map::Entry::Vacant(place) = logs.entry(intent) {
-            place.insert(IntentLog::open(&mut tx, intent, None, ctx.now()).await?);
+            place.insert(IntentLog::open(conn, intent, None, ctx.now()).await?);
         }
         let payload = json!({
             "job_id": row.job_id, "agent": row.agent, "principal": row.principal,
             "status": JobStatus::Running, "attempt": row.attempt,
         });
-        let actor = row.agent.split('@').next().unwrap_or_default();
+        let actor = gates::name_of(&row.agent);
         let draft =
             Draft { trace_id: Some(row.trace_id.clone()), ..Draft::of(Kind::JobRunning, actor, payload) };
         if let Some(log) = logs.get_mut(&intent) {
@@ -345,12 +395,9 @@ async fn take_with_intents(
         }
     }
     for log in logs.values() {
-        log.save(&mut tx).await?;
+        log.save(conn).await?;
     }
-    let claimed = dress(ctx, &mut tx, rows, until).await?;
-    tx.commit().await?;
-    logs.values().for_each(|log| ctx.feed.publish_log(log));
-    Ok(Some(claimed))
+    Ok(logs)
 }
 
 /// Gives a job back for other workers to claim at once, or ends it if it was cancelled.

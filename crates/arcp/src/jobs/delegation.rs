@@ -74,7 +74,7 @@ impl JobWriter {
     ) -> Outcome<Reported> {
         caller.require(Scope::JobsWork)?;
         let done = if events.iter().any(|event| event.kind == DELEGATE) {
-            self.post_parts(ctx, job_id, token, events, checkpoint).await
+            Box::pin(self.post_parts(ctx, job_id, token, events, checkpoint)).await
         } else {
             self.hand_report(Report::with_checkpoint(job_id, token, events, checkpoint)?).await
         };
@@ -101,7 +101,7 @@ impl JobWriter {
                     next
                 }
                 Part::Child(index, event, said) => {
-                    delegate_by_event(ctx, job_id, token, index, event, *said).await?
+                    Box::pin(delegate_by_event(ctx, job_id, token, index, event, *said)).await?
                 }
             };
             reported = reported.then(next);

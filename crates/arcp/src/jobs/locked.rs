@@ -31,6 +31,7 @@ pub(super) use self::change::JobChange;
 pub(super) use self::spending::Call;
 use super::attempts::{self, Attempt, AttemptChange, checkpoints};
 use super::budgets::{self, Reservation};
+use super::claims::gates;
 use super::log::{self, Stored};
 use super::records::costs;
 use super::{rows, writes};
@@ -277,6 +278,7 @@ impl LockedJobs {
         self.save(ctx, &mut tx).await?;
         tx.commit().await?;
         self.announce(ctx);
+        gates::after(ctx, self.touched.iter().filter_map(|id| self.jobs.get(id))).await;
         Ok(())
     }
 
@@ -291,7 +293,9 @@ impl LockedJobs {
             if job.cancel.is_some() || job.status != JobStatus::Running {
                 ctx.feed.wake(WakeKey::Stop(*id));
             }
-            if job.status == JobStatus::Pending && job.not_before.is_none() {
+            // An end at a limit lets another job start.
+            let waits = job.status == JobStatus::Pending && job.not_before.is_none();
+            if waits || job.slotted && job.status.is_terminal() {
                 ctx.feed.wake(WakeKey::Work(job.agent.clone()));
             }
         }

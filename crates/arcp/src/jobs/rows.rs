@@ -25,7 +25,7 @@ macro_rules! select {
              SELECT j.id, j.agent, j.principal, j.session_id, j.counted, j.lease, j.expires_at, j.deadline, j.idempotency_key,
                     j.fingerprint, j.parent_id, j.delegate_id, j.generation, j.payers, j.trace_id, j.intent_id, j.needs_model,
                     j.on_lost, j.max_attempts, j.retry, j.queue_timeout, j.created_at, j.key_id, j.owner, c.reserves,
-                    c.precedence, c.status, c.last_seq,
+                    c.precedence, c.slotted, j.concurrency, c.status, c.last_seq,
                     c.origin_seq, c.attempt, c.worker_id,
                     c.claim_token, c.claim_expires_at, c.claimed_at, c.cancel_reason, c.cancel_due_at, c.streamed, c.abandoned,
                     c.ended_at, c.ended_by, c.failures, c.not_before, c.queue_due_at
@@ -37,6 +37,7 @@ macro_rules! select {
 pub(super) use select;
 
 /// A stored job.
+#[expect(clippy::struct_excessive_bools, reason = "the columns of the tables")]
 pub(super) struct Row {
     pub id: Uuid,
     pub agent: String,
@@ -64,6 +65,8 @@ pub(super) struct Row {
     pub owner: Option<String>,
     pub reserves: bool,
     pub precedence: i16,
+    pub slotted: bool,
+    pub concurrency: Option<String>,
     pub status: String,
     pub last_seq: i64,
     pub origin_seq: i64,
@@ -125,6 +128,8 @@ impl TryFrom<Row> for Job {
             owner: row.owner,
             reserves: row.reserves,
             priority: Priority::of_precedence(row.precedence),
+            concurrency: row.concurrency.as_deref().map(serde_json::from_str).transpose()?,
+            slotted: row.slotted,
             status: JobStatus::parse(&row.status).ok_or_else(|| unknown("job status", &row.status))?,
             last_seq: row.last_seq,
             origin_seq: row.origin_seq,

@@ -16,6 +16,7 @@ use entente_kernel::{IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
 
+use super::claims::gates;
 use super::locked::LockedJobs;
 use super::log::{self, Stored};
 use super::{rows, writes};
@@ -43,7 +44,8 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     .fetch_all(&ctx.pool)
     .await?;
     let done = run_each(due.into_iter().map(|id| pass(ctx, id.into()))).await?;
-    Ok(released + done + follow_ends(ctx, limit).await?)
+    let ended = done + follow_ends(ctx, limit).await?;
+    Ok(released + ended + gates::let_in_all(ctx, limit).await?)
 }
 
 /// Releases the jobs that may be claimed from now on, and wakes their workers; returns their number.

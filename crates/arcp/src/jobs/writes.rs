@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use entente_domain::arcp::jobs::Job;
+use entente_domain::arcp::jobs::limits::Gate;
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, KeyId};
@@ -41,6 +42,7 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
     let leases =
         jobs.iter().map(|job| serde_json::to_string(&job.lease)).collect::<Result<Vec<String>, _>>()?;
     let payers: Vec<String> = jobs.iter().map(|job| list(&job.payers)).collect();
+    let (concurrency, gates) = keys(&jobs)?;
     let status: Vec<&str> =
         fresh.iter().map(|fresh| if fresh.preparing { "preparing" } else { "pending" }).collect();
     let done = sqlx::query!(
@@ -49,21 +51,21 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
              SELECT * FROM UNNEST($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::boolean[], $6::text[], $7::text[],
                  $8::timestamptz[], $9::timestamptz[], $10::text[], $11::bytea[], $12::uuid[], $13::text[], $14::integer[],
                  $15::text[], $16::text[], $17::uuid[], $18::boolean[], $19::text[], $20::integer[], $21::timestamptz[],
-                 $22::text[], $23::timestamptz[], $24::smallint[], $25::uuid[], $26::text[])
+                 $22::text[], $23::timestamptz[], $24::smallint[], $25::uuid[], $26::text[], $27::text[], $28::text[])
              AS a (id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key, fingerprint,
                    parent_id, delegate_id, generation, payers, trace_id, intent_id, needs_model, on_lost, max_attempts,
-                   created_at, status, due_at, precedence, key_id, owner)),
+                   created_at, status, due_at, precedence, key_id, owner, concurrency, gate)),
          made AS (
              INSERT INTO jobs (id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key,
                  fingerprint, parent_id, delegate_id, generation, payers, trace_id, intent_id, needs_model, on_lost,
-                 max_attempts, created_at, key_id, owner)
+                 max_attempts, created_at, key_id, owner, concurrency)
              SELECT id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key, fingerprint,
                     parent_id, delegate_id, generation, string_to_array(payers, ',')::uuid[], trace_id, intent_id, needs_model,
-                    on_lost, max_attempts, created_at, key_id, owner FROM asked
+                    on_lost, max_attempts, created_at, key_id, owner, concurrency FROM asked
              ON CONFLICT (principal, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING id)
          INSERT INTO job_clock (job_id, agent, intent_id, status, last_seq, origin_seq, attempt, due_at, abandoned,
-             principal, precedence)
-         SELECT a.id, a.agent, a.intent_id, a.status, 0, 0, 0, a.due_at, '{}', a.principal, a.precedence FROM asked a JOIN made m ON m.id = a.id",
+             principal, precedence, gate)
+         SELECT a.id, a.agent, a.intent_id, a.status, 0, 0, 0, a.due_at, '{}', a.principal, a.precedence, a.gate FROM asked a JOIN made m ON m.id = a.id",
         &uuids(|job| job.id.uuid()),
         &texts(|job| &job.agent) as &[&str],
         &texts(|job| &job.principal) as &[&str],
@@ -89,7 +91,9 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
         &times(Job::due_at) as &[Option<Timestamp>],
         &jobs.iter().map(|job| job.priority.precedence()).collect::<Vec<_>>(),
         &some_uuids(|job| job.key_id.map(KeyId::uuid)) as &[Option<Uuid>],
-        &jobs.iter().map(|job| job.owner.as_deref()).collect::<Vec<_>>() as &[Option<&str>]
+        &jobs.iter().map(|job| job.owner.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &concurrency as &[Option<String>],
+        &gates as &[Option<String>]
     )
     .execute(&mut *conn)
     .await?;
@@ -152,6 +156,20 @@ pub(super) async fn release(conn: &mut PgConnection, now: Timestamp, limit: i64)
     .fetch_all(conn)
     .await?;
     Ok(agents)
+}
+
+/// A text for each of some jobs, if it has one.
+type Texts = Vec<Option<String>>;
+
+/// Concurrency keys of jobs, with their limits as JSON, and the gates that they name.
+fn keys(jobs: &[&Job]) -> Outcome<(Texts, Texts)> {
+    let (mut texts, mut gates) = (Vec::new(), Vec::new());
+    for job in jobs {
+        let concurrency = job.concurrency.as_ref();
+        texts.push(concurrency.map(serde_json::to_string).transpose()?);
+        gates.push(concurrency.map(|one| Gate::Key(job.principal.clone(), one.key.clone()).to_string()));
+    }
+    Ok((texts, gates))
 }
 
 /// Ids as one text, for an array within an array.
@@ -266,7 +284,8 @@ pub(super) async fn stop_children(
 /// Claims jobs found by a query: the statement's name, that query, and its parameters `$1` and from `$7`.
 ///
 /// The query yields `job_id`, `place` (the position of its token), `plain` (whether to claim it at once; the others are
-/// returned for a claim under locks) and `several` (whether jobs of several priorities or principals wait).
+/// returned for a claim under locks), `limited` (whether its agent or its principal has limits), `slotted` (whether its claim
+/// is counted) and `several` (whether jobs of several priorities or principals wait).
 macro_rules! claim {
     ($conn:expr, $name:literal, $found:literal, $of:expr, $with:expr $(, $more:expr)*) => {{
         let with: &$crate::jobs::claims::queue::With<'_> = $with;
@@ -281,13 +300,13 @@ macro_rules! claim {
          claimed AS (
              UPDATE job_clock c SET status = 'running', attempt = c.attempt + 1, worker_id = $3,
                  claim_token = ($4::bytea[])[f.place], claim_expires_at = $5, claimed_at = $6,
-                 due_at = least(c.due_at, $5)
+                 due_at = least(c.due_at, $5), slotted = f.slotted
              FROM found f WHERE c.job_id = f.job_id AND f.plain
              RETURNING c.job_id, c.attempt, c.signals_sent > c.signals_acked AS signals, c.signals_acked)
          SELECT j.id AS "job_id!", j.agent AS "agent!", CASE WHEN c.attempt IS NOT NULL THEN j.input END AS input,
                 j.lease AS "lease!", j.expires_at, j.payers AS "payers!", j.trace_id AS "trace_id!", j.parent_id, j.delegate_id,
                 j.intent_id, j.principal AS "principal!", j.deadline, c.attempt AS "attempt?", f.place AS "place!",
-                f.several AS "several!", coalesce(c.signals, false) AS "signals!", coalesce(c.signals_acked, 0) AS "signals_acked!",
+                f.several AS "several!", f.limited AS "limited!", j.concurrency, coalesce(c.signals, false) AS "signals!", coalesce(c.signals_acked, 0) AS "signals_acked!",
                 (SELECT k.body FROM job_checkpoints k WHERE k.job_id = j.id AND c.attempt IS NOT NULL) AS checkpoint
          FROM found f JOIN jobs j ON j.id = f.job_id LEFT JOIN claimed c ON c.job_id = f.job_id ORDER BY f.place"#,
             $of,
@@ -304,6 +323,36 @@ macro_rules! claim {
     }};
 }
 pub(super) use claim;
+
+/// Keeps pending jobs of these gates out of the queue, up to `limit`: as many run as may.
+pub(super) async fn park(conn: &mut PgConnection, gates: &[String], limit: i64) -> Outcome<()> {
+    sqlx::query!(
+        "-- job_clock::park
+         UPDATE job_clock SET parked = true WHERE job_id IN (
+             SELECT c.job_id FROM job_clock c
+             WHERE c.gate = ANY($1) AND c.gate IS NOT NULL AND c.status = 'pending' AND NOT c.parked
+             ORDER BY c.gate, c.precedence, c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        gates,
+        limit
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Lets these jobs back into the queue; returns their number.
+pub(super) async fn unpark(conn: &mut PgConnection, ids: &[Uuid]) -> Outcome<u64> {
+    let done = sqlx::query!(
+        "-- job_clock::unpark
+         UPDATE job_clock SET parked = false WHERE job_id IN (
+             SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending' AND c.parked
+             ORDER BY c.job_id FOR UPDATE SKIP LOCKED)",
+        ids
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}
 
 /// A job whose claim was extended.
 #[derive(Debug, Clone, Copy)]

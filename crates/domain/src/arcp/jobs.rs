@@ -1,7 +1,7 @@
 //! Jobs (ARCP §7): their states, transitions and ends.
 //!
 //! Requests are in `jobs/ask.rs`, workers' reports in `jobs/events.rs`, children that they ask for in
-//! `jobs/delegations.rs`, the order of claims in `jobs/order.rs`, retries in `jobs/retries.rs`, starts in `jobs/starts.rs`,
+//! `jobs/delegations.rs`, the order of claims in `jobs/order.rs`, limits of running jobs in `jobs/limits.rs`, retries in `jobs/retries.rs`, starts in `jobs/starts.rs`,
 //! members beyond ARCP in `jobs/beyond.rs`, ends in `jobs/ends.rs`, labels in `jobs/labels.rs`, signals in `jobs/signals.rs`,
 //! running a job again in `jobs/reruns.rs`, payloads for clients in `jobs/wire.rs`, permissions and budgets in
 //! `capabilities.rs` and `budgets.rs`, streamed results in
@@ -13,6 +13,7 @@ pub mod delegations;
 pub mod ends;
 pub mod events;
 pub mod labels;
+pub mod limits;
 pub mod may;
 pub mod order;
 pub mod reruns;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::arcp::capabilities::Authority;
 use crate::arcp::chunks::Streamed;
 use crate::arcp::faults::Fault;
+use crate::arcp::jobs::limits::Concurrency;
 use crate::arcp::jobs::order::Priority;
 use crate::arcp::jobs::retries::{Retried, RetryPolicy};
 use crate::canonical::Digest;
@@ -172,6 +174,7 @@ pub struct Cancel {
 
 /// A job, without its input.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "a row of the tables has what they say")]
 pub struct Job {
     /// The job's id.
     pub id: JobId,
@@ -219,6 +222,10 @@ pub struct Job {
     pub retry: Option<RetryPolicy>,
     /// Seconds that it may wait in the queue at a time.
     pub queue_timeout: Option<u32>,
+    /// The key by which its principal limits running jobs.
+    pub concurrency: Option<Concurrency>,
+    /// Whether its last claim was counted against a limit, so that its end lets another job start.
+    pub slotted: bool,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// The key that submitted it, or its eldest ancestor, and that key's principal.

@@ -222,6 +222,8 @@ kinds! {
     JobEnded = "job.ended";
     /// A job's lease ran out while it was active (system log, ARCP §14).
     JobLeaseExpired = "job.lease_expired";
+    /// Limits of running jobs of an agent or a principal were set, or removed (`limits` is null).
+    JobLimitsSet = "job.limits_set";
     /// A principal asked to follow a job; `decision` is the outcome (system log, ARCP §14).
     JobObserved = "job.observed";
     /// A key for signing envelopes was registered (system log, AEE §11.2).

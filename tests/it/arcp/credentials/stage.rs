@@ -101,6 +101,8 @@ pub fn job(world: &World, agent: &str, lease: &Value) -> Job {
         priority: Priority::default(),
         retry: None,
         queue_timeout: None,
+        concurrency: None,
+        slotted: false,
         created_at: now,
         key_id: None,
         owner: None,

@@ -5,6 +5,7 @@
 //! scan; [`take_in_turns`] claims from all others. Whose turn it is each server remembers for itself (`turns.rs`): the turns
 //! of each are fair, and so is their sum.
 
+use entente_domain::arcp::jobs::limits::Concurrency;
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, WorkerId};
@@ -57,7 +58,12 @@ pub(in crate::jobs) struct Taken {
 /// A job whose turn it is, and which is claimed under locks.
 pub(in crate::jobs) struct Chosen {
     pub job_id: JobId,
+    pub agent: String,
+    pub principal: String,
     pub intent_id: Option<IntentId>,
+    /// Whether its agent or its principal has limits.
+    pub limited: bool,
+    pub concurrency: Option<Concurrency>,
 }
 
 /// Jobs whose turn it is.
@@ -96,6 +102,8 @@ struct Row {
     several: bool,
     signals: bool,
     signals_acked: i64,
+    limited: bool,
+    concurrency: Option<String>,
 }
 
 /// Sorts rows into claimed jobs and those to be claimed under locks.
@@ -104,7 +112,9 @@ fn sort(rows: Vec<Row>, tokens: &Tokens) -> Outcome<Queued> {
     for row in rows {
         let (job_id, intent_id) = (JobId::from(row.job_id), row.intent_id.map(IntentId::from));
         let Some(attempt) = row.attempt else {
-            queued.chosen.push(Chosen { job_id, intent_id });
+            let concurrency = row.concurrency.as_deref().map(serde_json::from_str).transpose()?;
+            let (agent, principal, limited) = (row.agent, row.principal, row.limited);
+            queued.chosen.push(Chosen { job_id, agent, principal, intent_id, limited, concurrency });
             continue;
         };
         queued.taken.push(Taken {
@@ -130,22 +140,23 @@ fn sort(rows: Vec<Row>, tokens: &Tokens) -> Outcome<Queued> {
     Ok(queued)
 }
 
-/// Takes the jobs of these agents whose turn it is: at most one per token.
+/// Takes the jobs of these agents whose turn it is, without those of some principals: at most one per token.
 pub(in crate::jobs) async fn take(
     ctx: &Ctx,
     conn: &mut PgConnection,
     agents: &[String],
+    without: &[String],
     with: &With<'_>,
 ) -> Outcome<Queued> {
     let turns = &ctx.state.turns;
     let turn = turns.of(agents);
     if !turn.several {
-        let rows = take_of_one(conn, agents, with).await?;
+        let rows = take_of_one(conn, agents, without, with).await?;
         if !rows.is_empty() {
             return sort(rows, with.tokens);
         }
     }
-    let rows = take_in_turns(conn, agents, with, &turn.after).await?;
+    let rows = take_in_turns(conn, agents, without, with, &turn.after).await?;
     if let Some(first) = rows.first() {
         turns.note(agents, Turn { after: first.principal.clone(), several: first.several });
     }
@@ -153,12 +164,19 @@ pub(in crate::jobs) async fn take(
 }
 
 /// Claims from a queue with jobs of one priority and one principal; from any other, or an empty one, nothing.
-async fn take_of_one(conn: &mut PgConnection, agents: &[String], with: &With<'_>) -> Outcome<Vec<Row>> {
+async fn take_of_one(
+    conn: &mut PgConnection,
+    agents: &[String],
+    without: &[String],
+    with: &With<'_>,
+) -> Outcome<Vec<Row>> {
     Ok(claim!(
         conn,
         "job_clock::take",
         "WITH ends AS MATERIALIZED (
-             SELECT a.agent, f.precedence, f.principal, (f.precedence, f.principal) <> (l.precedence, l.principal) AS several
+             SELECT a.agent, f.precedence, f.principal, (f.precedence, f.principal) <> (l.precedence, l.principal) AS several,
+                 EXISTS (SELECT 1 FROM job_limits i WHERE i.scope = 'agent' AND i.name = split_part(a.agent, '@', 1))
+                     OR EXISTS (SELECT 1 FROM job_limits i WHERE i.scope = 'principal' AND i.name = f.principal) AS limited
              FROM UNNEST($1::text[]) AS a (agent)
              CROSS JOIN LATERAL (
                  SELECT c.precedence, c.principal FROM job_clock c
@@ -168,21 +186,23 @@ async fn take_of_one(conn: &mut PgConnection, agents: &[String], with: &With<'_>
                  SELECT c.precedence, c.principal FROM job_clock c
                  WHERE c.status = 'pending' AND NOT c.parked AND c.agent = a.agent
                  ORDER BY c.precedence DESC, c.principal DESC, c.job_id DESC LIMIT 1) l
-             WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')
+             WHERE f.principal <> ALL($7::text[]) AND EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')
                AND NOT EXISTS (SELECT 1 FROM job_queues q
                  WHERE q.agent IN (a.agent, split_part(a.agent, '@', 1)) AND NOT q.gives)),
          waiting AS (
-             SELECT p.job_id, p.intent_id FROM ends e CROSS JOIN LATERAL (
-                 SELECT c.job_id, c.intent_id FROM job_clock c
+             SELECT p.job_id, p.intent_id IS NULL AND p.gate IS NULL AND NOT e.limited AS plain, e.limited
+             FROM ends e CROSS JOIN LATERAL (
+                 SELECT c.job_id, c.intent_id, c.gate FROM job_clock c
                  WHERE c.status = 'pending' AND NOT c.parked AND c.agent = e.agent AND c.precedence = e.precedence
                    AND c.principal = e.principal
                  ORDER BY c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED) p
              WHERE NOT EXISTS (
                  SELECT 1 FROM ends o WHERE o.several OR (o.precedence, o.principal) <> (e.precedence, e.principal)))
-         SELECT job_id, row_number() OVER (ORDER BY job_id) AS place, intent_id IS NULL AS plain, false AS several
+         SELECT job_id, row_number() OVER (ORDER BY job_id) AS place, plain, limited, false AS slotted, false AS several
          FROM waiting ORDER BY job_id LIMIT $2",
         agents,
-        with
+        with,
+        without
     ))
 }
 
@@ -195,6 +215,7 @@ async fn take_of_one(conn: &mut PgConnection, agents: &[String], with: &With<'_>
 async fn take_in_turns(
     conn: &mut PgConnection,
     agents: &[String],
+    without: &[String],
     with: &With<'_>,
     after: &str,
 ) -> Outcome<Vec<Row>> {
@@ -210,78 +231,79 @@ async fn take_in_turns(
              FROM groups g CROSS JOIN LATERAL (
                  (SELECT c.precedence, c.principal, c.job_id, g.wrapped FROM job_clock c
                   WHERE c.status = 'pending' AND NOT c.parked AND c.agent = g.agent AND c.precedence = g.precedence
-                    AND c.principal > g.principal AND (NOT g.wrapped OR c.principal <= $7)
-                  ORDER BY c.principal, c.job_id LIMIT 1)
+                    AND c.principal > g.principal AND (NOT g.wrapped OR c.principal <= $7) ORDER BY c.principal, c.job_id LIMIT 1)
                  UNION ALL
                  (SELECT c.precedence, c.principal, c.job_id, true FROM job_clock c
-                  WHERE NOT g.wrapped AND c.status = 'pending' AND NOT c.parked AND c.agent = g.agent
-                    AND c.precedence = g.precedence AND c.principal <= $7
-                  ORDER BY c.principal, c.job_id LIMIT 1)
+                  WHERE c.status = 'pending' AND NOT c.parked AND c.agent = g.agent AND c.precedence = g.precedence
+                    AND c.principal <= $7 AND NOT g.wrapped ORDER BY c.principal, c.job_id LIMIT 1)
                  UNION ALL
                  (SELECT f.* FROM (
-                      SELECT c.precedence FROM job_clock c
-                      WHERE c.status = 'pending' AND NOT c.parked AND c.agent = g.agent AND c.precedence > g.precedence
-                      ORDER BY c.precedence LIMIT 1) l
+                      SELECT c.precedence FROM job_clock c WHERE c.status = 'pending' AND NOT c.parked AND c.agent = g.agent
+                        AND c.precedence > g.precedence ORDER BY c.precedence LIMIT 1) l
                   CROSS JOIN LATERAL (
                       (SELECT c.precedence, c.principal, c.job_id, false FROM job_clock c
                        WHERE c.status = 'pending' AND NOT c.parked AND c.agent = g.agent AND c.precedence = l.precedence
-                         AND c.principal > $7
-                       ORDER BY c.principal, c.job_id LIMIT 1)
+                         AND c.principal > $7 ORDER BY c.principal, c.job_id LIMIT 1)
                       UNION ALL
                       (SELECT c.precedence, c.principal, c.job_id, true FROM job_clock c
                        WHERE c.status = 'pending' AND NOT c.parked AND c.agent = g.agent AND c.precedence = l.precedence
-                         AND c.principal <= $7
-                       ORDER BY c.principal, c.job_id LIMIT 1)
+                         AND c.principal <= $7 ORDER BY c.principal, c.job_id LIMIT 1)
                       LIMIT 1) f)
                  LIMIT 1) n (precedence, principal, job_id, wrapped)
-             WHERE g.number < $2::bigint + 4),
+             WHERE g.number < $2::bigint + 4 + cardinality($8::text[])),
          turns AS (
              SELECT g.*, row_number() OVER (PARTITION BY g.precedence, g.principal ORDER BY g.oldest) AS turn
-             FROM groups g WHERE g.number > 0),
+             FROM groups g WHERE g.number > 0 AND g.principal <> ALL($8::text[])),
          shares AS (
-             SELECT t.*, count(*) FILTER (WHERE t.turn = 1) OVER () > 1 AS several,
+             SELECT t.*, EXISTS (SELECT 1 FROM job_limits i WHERE i.scope = 'agent' AND i.name = split_part(t.agent, '@', 1))
+                        OR EXISTS (SELECT 1 FROM job_limits i WHERE i.scope = 'principal' AND i.name = t.principal) AS limited,
+                    count(*) FILTER (WHERE t.turn = 1) OVER () > 1 AS several,
                     count(*) FILTER (WHERE t.turn = 1) OVER (PARTITION BY t.precedence) > 1 AS divided,
                     greatest(1, $2 / count(*) FILTER (WHERE t.turn = 1) OVER (PARTITION BY t.precedence)) AS share
              FROM turns t),
          waiting AS (
-             SELECT p.job_id, p.intent_id, q.several
+             SELECT p.job_id, p.intent_id IS NULL AND p.gate IS NULL AND NOT q.limited AS plain, q.limited, q.several
              FROM (SELECT s.*, pass FROM shares s CROSS JOIN generate_series(1, 2) AS pass WHERE pass = 1 OR s.divided
                    ORDER BY s.precedence, pass, s.turn, s.principal <= $7, s.principal) q
              CROSS JOIN LATERAL (
-                 SELECT c.job_id, c.intent_id FROM job_clock c
+                 SELECT c.job_id, c.intent_id, c.gate FROM job_clock c
                  WHERE c.status = 'pending' AND NOT c.parked AND c.agent = q.agent AND c.precedence = q.precedence
                    AND c.principal = q.principal
                  ORDER BY c.job_id LIMIT CASE WHEN q.divided AND q.pass = 1 THEN q.share ELSE $2 END
                  OFFSET CASE q.pass WHEN 1 THEN 0 ELSE q.share END
                  FOR UPDATE SKIP LOCKED) p
              LIMIT $2),
-         placed AS (SELECT job_id, intent_id, several, row_number() OVER () AS place FROM waiting)
-         SELECT DISTINCT ON (job_id) job_id, place, intent_id IS NULL AS plain, several FROM placed ORDER BY job_id, place",
+         placed AS (SELECT *, row_number() OVER () AS place FROM waiting)
+         SELECT DISTINCT ON (job_id) job_id, place, plain, limited, false AS slotted, several FROM placed ORDER BY job_id, place",
         agents,
         with,
-        after
+        after,
+        without
     ))
 }
 
-/// Claims those of these jobs that are still pending, if the worker may still claim.
+/// Claims those of these jobs that are still pending, if the worker may still claim; `counted` are those that a limit counts.
 pub(in crate::jobs) async fn take_these(
     conn: &mut PgConnection,
     ids: &[Uuid],
+    counted: &[Uuid],
     with: &With<'_>,
 ) -> Outcome<Vec<Taken>> {
     let rows = claim!(
         conn,
         "job_clock::take_these",
         "WITH waiting AS (
-             SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending' AND c.not_before IS NULL
+             SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending' AND NOT c.parked AND c.not_before IS NULL
                AND EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')
                AND NOT EXISTS (SELECT 1 FROM job_queues q
                  WHERE q.agent IN (c.agent, split_part(c.agent, '@', 1)) AND NOT q.gives)
              ORDER BY c.job_id FOR UPDATE SKIP LOCKED)
-         SELECT job_id, row_number() OVER (ORDER BY array_position($1, job_id)) AS place, true AS plain, false AS several
+         SELECT job_id, row_number() OVER (ORDER BY array_position($1, job_id)) AS place, true AS plain, false AS limited,
+             job_id = ANY($7::uuid[]) AS slotted, false AS several
          FROM waiting LIMIT $2",
         ids,
-        with
+        with,
+        counted
     );
     Ok(sort(rows, with.tokens)?.taken)
 }

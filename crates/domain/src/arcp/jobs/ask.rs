@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::Job;
 use super::beyond::Beyond;
 use super::labels::{self, Labels};
+use super::limits::Concurrency;
 use super::order::Priority;
 use super::retries::RetryPolicy;
 use super::starts::Start;
@@ -80,6 +81,9 @@ pub struct Submit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub labels: Option<Labels>,
+    /// A key by which running jobs of this principal are limited (beyond ARCP).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<Concurrency>,
     /// The members beyond ARCP, for clients that send them apart.
     #[serde(default, rename = "x-entente", skip_serializing_if = "Option::is_none")]
     pub x_entente: Option<Beyond>,
@@ -133,6 +137,8 @@ pub struct JobAsk {
     pub start: Start,
     /// The labels.
     pub labels: Labels,
+    /// The key by which running jobs are limited.
+    pub concurrency: Option<Concurrency>,
     /// A digest that distinguishes it from another job under the same key.
     pub fingerprint: Digest,
 }
@@ -172,8 +178,9 @@ impl JobAsk {
         let intent_id = said.intent_id.as_deref().map(str::parse).transpose();
         let intent_id = intent_id.map_err(|_no_id| Refusal::not_found("intent"))?;
         let priority = said.asked_priority().map(Priority::check).transpose()?;
+        let concurrency = said.asked_concurrency().map(Concurrency::check).transpose()?;
         let start = Start::check(&said)?;
-        let fingerprint = fingerprint(&said, &lease, expires_at, priority, &start)?;
+        let fingerprint = fingerprint(&said, &lease, expires_at, priority, &start, concurrency.as_ref())?;
         let labels = said.asked_labels();
         labels::check(&labels)?;
         Ok(Self {
@@ -190,6 +197,7 @@ impl JobAsk {
             priority,
             start,
             labels,
+            concurrency,
             fingerprint,
         })
     }
@@ -294,6 +302,7 @@ fn fingerprint(
     expires_at: Option<Timestamp>,
     priority: Option<Priority>,
     start: &Start,
+    concurrency: Option<&Concurrency>,
 ) -> Result<Digest, Refusal> {
     let wrong = |e: serde_json::Error| {
         Refusal::field(Code::InvalidRequest, "input", "json", format!("`input` cannot be read: {e}."))
@@ -310,6 +319,9 @@ fn fingerprint(
     // Only what is there, so that a repetition of a request from before these members is still the same.
     if let Some(priority) = priority {
         asked["priority"] = json!(priority.get());
+    }
+    if let Some(concurrency) = concurrency {
+        asked["concurrency"] = json!(concurrency);
     }
     if let Some(retry) = &start.retry {
         asked["retry"] = json!(retry);

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ask::Submit;
 use super::labels::Labels;
+use super::limits::Concurrency;
 use super::retries::RetryPolicy;
 
 /// The members of `job.submit` beyond ARCP, for clients that send them apart from ARCP's own.
@@ -28,6 +29,9 @@ pub struct Beyond {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub labels: Option<Labels>,
+    /// Same as the member `concurrency` of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<Concurrency>,
 }
 
 impl Submit {
@@ -42,5 +46,11 @@ impl Submit {
     pub fn asked_labels(&self) -> Labels {
         let apart = || self.x_entente.as_ref().and_then(|beyond| beyond.labels.as_ref());
         self.labels.as_ref().or_else(apart).cloned().unwrap_or_default()
+    }
+
+    /// Returns the requested concurrency key, likewise.
+    #[must_use]
+    pub fn asked_concurrency(&self) -> Option<Concurrency> {
+        self.concurrency.clone().or_else(|| self.x_entente.as_ref()?.concurrency.clone())
     }
 }

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::ask::{Constraints, Submit};
 use super::beyond::Beyond;
+use super::limits::Concurrency;
 use crate::refusal::{Code, Refusal};
 
 #[derive(Deserialize)]
@@ -30,6 +31,8 @@ struct DelegateBody {
     max_runtime_sec: Option<i64>,
     #[serde(default)]
     priority: Option<i64>,
+    #[serde(default)]
+    concurrency: Option<Concurrency>,
     #[serde(default, rename = "x-entente")]
     x_entente: Option<Beyond>,
 }
@@ -62,6 +65,7 @@ pub fn asked(index: usize, body: &RawValue) -> Result<Option<Submit>, Refusal> {
         max_runtime_sec: said.max_runtime_sec,
         delegate_id: Some(said.delegate_id),
         priority: said.priority,
+        concurrency: said.concurrency,
         x_entente: said.x_entente,
         ..Submit::default()
     }))

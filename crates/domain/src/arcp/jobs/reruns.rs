@@ -87,6 +87,7 @@ pub fn again(
         intent_id: job.intent_id.map(|id| id.to_string()),
         labels: (!labels.is_empty()).then_some(labels),
         priority: Some(i64::from(job.priority.get())),
+        concurrency: job.concurrency.clone(),
         retry: job.retry.clone(),
         queue_timeout_sec: job.queue_timeout.map(i64::from),
         ..Submit::default()

@@ -54,6 +54,8 @@ fn with(asked: Value) -> Job {
         priority: Priority::default(),
         retry: None,
         queue_timeout: None,
+        concurrency: None,
+        slotted: false,
         created_at: at(0),
         key_id: None,
         owner: None,

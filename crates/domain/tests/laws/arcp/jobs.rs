@@ -4,6 +4,7 @@
 mod ask;
 mod ends;
 mod labels;
+mod limits;
 mod reruns;
 mod retries;
 

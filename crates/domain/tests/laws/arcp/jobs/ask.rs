@@ -52,6 +52,8 @@ pub(super) fn job(ask: &JobAsk) -> Job {
         priority: Priority::default(),
         retry: None,
         queue_timeout: None,
+        concurrency: None,
+        slotted: false,
         created_at: now,
         key_id: None,
         owner: None,
