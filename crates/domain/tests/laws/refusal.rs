@@ -95,6 +95,7 @@ const WORDS: &[&str] = &[
     "circumstances_changed",
     "governance_violation",
     "already_decided",
+    "stopped",
     "rate_limited",
     "too_many_streams",
     "unavailable",
