@@ -60,7 +60,6 @@ pub async fn accept_all(
     all: &[&[u8]],
 ) -> Outcome<Vec<Outcome<Accepted>>> {
     caller.require(Scope::MailWrite)?;
-    ctx.stops.objection(caller, None).map_or(Ok(()), Err)?;
     let mut answers = round(ctx, caller, ingest, all).await?;
     for _ in 1..JUDGED {
         let judged = all.iter().zip(&answers);
@@ -146,6 +145,7 @@ fn refuse_broadcast(envelope: &Envelope, body: &str) -> Result<(), Refusal> {
 /// answer if the envelope is for the server.
 async fn prepare(ctx: &Ctx, caller: &Caller, book: &PolicySnapshot, bytes: &[u8]) -> Outcome<Prepared> {
     let envelope = read(bytes)?;
+    ctx.stops.objection(caller, envelope.sender.as_str(), None).map_or(Ok(()), Err)?;
     let now = ctx.now();
     let settings = &ctx.state.settings;
     // Before anything else is done with it (AEE §11.2).

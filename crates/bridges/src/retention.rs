@@ -91,13 +91,15 @@ pub async fn expired(ctx: &Ctx) -> Outcome<Vec<Expired>> {
                 (SELECT count(*) FROM webhook_deliveries WHERE finished_at < $3) AS "deliveries!",
                 (SELECT count(*) FROM aee_envelopes WHERE received_at < $4) AS "envelopes!",
                 (SELECT count(*) FROM aee_logs WHERE received_at < $5) AS "lines!",
-                (SELECT count(*) FROM tool_invocations WHERE status <> 'running' AND started_at < $6) AS "calls!""#,
+                (SELECT count(*) FROM tool_invocations WHERE status <> 'running' AND started_at < $6) AS "calls!",
+                (SELECT count(*) FROM spend WHERE at < $7) AS "costs!""#,
         now,
         ago(ctx, ctx.settings.idempotency_window),
         ago(ctx, ctx.settings.webhooks.retention),
         envelopes,
         ago(ctx, ctx.aee.state.settings.retention),
-        entente_openintent::tools::vaults::forgotten(&ctx.openintent)
+        entente_openintent::tools::vaults::forgotten(&ctx.openintent),
+        ctx.settings.spend_retention.and_then(|kept| ago(ctx, kept))
     )
     .fetch_one(&ctx.pool)
     .await?;
@@ -115,6 +117,7 @@ pub async fn expired(ctx: &Ctx) -> Outcome<Vec<Expired>> {
         of("events under a checkpoint", "ENTENTE_EVENT_RETENTION_DAYS", settings.event_retention, events),
         of("numbers of deleted records", "no setting", Some(order::FORGOTTEN_AFTER), numbers),
         of("ended jobs", "ENTENTE_JOB_RETENTION_DAYS", ctx.arcp.state.jobs.retention, jobs),
+        of("recorded costs", "ENTENTE_SPEND_RETENTION_DAYS", settings.spend_retention, row.costs),
         of("envelopes", "ENTENTE_AEE_RETENTION_DAYS", Some(aee), row.envelopes),
         of("lines of envelope logs", "ENTENTE_AEE_RETENTION_DAYS", Some(aee), row.lines),
         of(

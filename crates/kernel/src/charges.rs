@@ -39,6 +39,29 @@ pub struct Charge {
     pub model: Option<String>,
 }
 
+/// Selects budgets with their present use, without locking them: the query's name, the source of `b`, the text after its
+/// joins, and the arguments, of which the first is the time.
+macro_rules! select_usage {
+    ($name:literal, $from:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            $crate::charges::Row,
+            "-- " + $name + r#"
+             SELECT b.id, b.name, b.scope, b.subject, b.unit, b.period, b.time_zone,
+                    trim_scale(b.amount)::text AS "amount!", b.thresholds, b.created_by, b.created_at, b.closed_at,
+                    s.starts_at AS "starts_at!", budget_window_end(b.period, b.time_zone, s.starts_at) AS ends_at,
+                    trim_scale(coalesce(w.raised, 0))::text AS "raised!",
+                    trim_scale(coalesce(w.spent, 0))::text AS "spent!",
+                    trim_scale(coalesce(w.reserved, 0))::text AS "reserved!", '0' AS "charged!", '0' AS "held!"
+             FROM "# + $from + "
+             CROSS JOIN LATERAL (SELECT budget_window_start(b.period, b.time_zone, $1) AS starts_at) AS s
+             LEFT JOIN budget_windows w ON w.budget_id = b.id AND w.starts_at = s.starts_at
+             " + $rest
+            $(, $argument)*
+        )
+    };
+}
+pub(crate) use select_usage;
+
 /// A budget that paid a charge or got something back.
 #[derive(Debug, Clone)]
 pub struct Paid {
@@ -277,24 +300,16 @@ pub async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> O
 /// A database error; a stored value is invalid.
 pub async fn of_act(conn: &mut PgConnection, act: &Act, now: Timestamp) -> Outcome<Vec<Usage>> {
     let subjects = act.subjects();
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- spending::of_act
-         SELECT b.id, b.name, b.scope, b.subject, b.unit, b.period, b.time_zone,
-                trim_scale(b.amount)::text AS "amount!", b.thresholds, b.created_by, b.created_at, b.closed_at,
-                s.starts_at AS "starts_at!", budget_window_end(b.period, b.time_zone, s.starts_at) AS ends_at,
-                trim_scale(coalesce(w.raised, 0))::text AS "raised!", trim_scale(coalesce(w.spent, 0))::text AS "spent!",
-                trim_scale(coalesce(w.reserved, 0))::text AS "reserved!", '0' AS "charged!", '0' AS "held!"
-         FROM (SELECT s.kind, s.name FROM UNNEST($1::text[], $2::text[]) AS s (kind, name)
-               UNION ALL SELECT 'team', m.team FROM team_members m WHERE m.principal_id = $3) AS c
-         JOIN budgets b ON b.scope = c.kind AND b.subject = c.name AND b.closed_at IS NULL
-         CROSS JOIN LATERAL (SELECT budget_window_start(b.period, b.time_zone, $4) AS starts_at) AS s
-         LEFT JOIN budget_windows w ON w.budget_id = b.id AND w.starts_at = s.starts_at
-         ORDER BY b.id"#,
+    let rows = select_usage!(
+        "spending::of_act",
+        "(SELECT s.kind, s.name FROM UNNEST($2::text[], $3::text[]) AS s (kind, name)
+              UNION ALL SELECT 'team', m.team FROM team_members m WHERE m.principal_id = $4) AS c
+             JOIN budgets b ON b.scope = c.kind AND b.subject = c.name AND b.closed_at IS NULL",
+        "ORDER BY b.id",
+        now,
         &subjects.iter().map(|one| one.kind.as_str()).collect::<Vec<_>>() as &[&str],
         &subjects.iter().map(|one| one.name.clone()).collect::<Vec<_>>(),
-        act.principal,
-        now
+        act.principal
     )
     .fetch_all(conn)
     .await?;

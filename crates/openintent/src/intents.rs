@@ -41,7 +41,7 @@ pub async fn create(
     once: Option<&Idempotency>,
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
-    ctx.stops.objection(caller, None).map_or(Ok(()), Err)?;
+    ctx.stops.objection(caller, created_by, None).map_or(Ok(()), Err)?;
     let id = IntentId::mint(ctx.now(), &*ctx.chance);
     let new = Create { ctx: ctx.clone(), created_by: created_by.to_owned(), ask };
     ctx.operate(caller, id, new, once).await

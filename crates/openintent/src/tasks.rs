@@ -284,7 +284,7 @@ pub async fn act(
 ) -> Outcome<TaskView> {
     let intent_id = home(ctx, caller, id).await?;
     if matches!(verb, Verb::Claim | Verb::Start) {
-        ctx.stops.objection(caller, Some(intent_id)).map_or(Ok(()), Err)?;
+        ctx.stops.objection(caller, &caller.agent, Some(intent_id)).map_or(Ok(()), Err)?;
     }
     ctx.operate(caller, intent_id, Act { id, seen, token, verb }, None).await
 }

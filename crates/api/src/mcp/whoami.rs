@@ -94,7 +94,7 @@ async fn whoami(call: Call) -> ToolResult {
             "payload_bytes": PAYLOAD_BYTES,
             "wait_seconds": WAIT_SECONDS,
             "budgets": budgets,
-            "stopped": ctx.stops.objection(caller, None).map(|refusal| refusal.message),
+            "stopped": ctx.stops.objection(caller, &caller.agent, None).map(|refusal| refusal.message),
         },
     });
     Answer::new(format!("You are {}, by a key of {}.", caller.agent, caller.principal()), &body)

@@ -150,7 +150,7 @@ pub async fn claim(
         // Register for notifications before looking, so that none is missed in between.
         let queues: Vec<_> = agents.iter().map(|agent| ctx.feed.wakeups().queue(agent)).collect();
         let heard = select_all(queues.iter().map(|queue| Box::pin(queue.notified())));
-        ctx.stops.objection(caller, None).map_or(Ok(()), Err)?;
+        ctx.stops.objection(caller, &caller.agent, None).map_or(Ok(()), Err)?;
         let running = unstopped(ctx, &agents);
         let Some((taken, cut)) = take(ctx, &mut source, &running, ask.max).await? else {
             // Another request with this key was faster.

@@ -13,7 +13,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::charges;
-use crate::charges::Row;
+use crate::charges::{Row, select_usage};
 use crate::identity::teams;
 use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 
@@ -194,19 +194,11 @@ async fn page(
     after: Option<BudgetId>,
     limit: u32,
 ) -> Outcome<Vec<Usage>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- budgets::page
-         SELECT b.id, b.name, b.scope, b.subject, b.unit, b.period, b.time_zone,
-                trim_scale(b.amount)::text AS "amount!", b.thresholds, b.created_by, b.created_at, b.closed_at,
-                s.starts_at AS "starts_at!", budget_window_end(b.period, b.time_zone, s.starts_at) AS ends_at,
-                trim_scale(coalesce(w.raised, 0))::text AS "raised!", trim_scale(coalesce(w.spent, 0))::text AS "spent!",
-                trim_scale(coalesce(w.reserved, 0))::text AS "reserved!", '0' AS "charged!", '0' AS "held!"
-         FROM budgets b
-         CROSS JOIN LATERAL (SELECT budget_window_start(b.period, b.time_zone, $1) AS starts_at) AS s
-         LEFT JOIN budget_windows w ON w.budget_id = b.id AND w.starts_at = s.starts_at
-         WHERE ($2::uuid IS NULL OR b.id > $2) AND ($3::text IS NULL OR (b.scope = $3 AND b.subject = $4))
-         ORDER BY b.id LIMIT $5"#,
+    let rows = select_usage!(
+        "budgets::page",
+        "budgets b",
+        "WHERE ($2::uuid IS NULL OR b.id > $2) AND ($3::text IS NULL OR (b.scope = $3 AND b.subject = $4))
+             ORDER BY b.id LIMIT $5",
         ctx.now(),
         after.map(BudgetId::uuid),
         scope.map(|scope| scope.kind.as_str()),
@@ -223,23 +215,9 @@ async fn page(
 /// # Errors
 /// It does not exist; a database error; a stored value is invalid.
 pub async fn find(conn: &mut PgConnection, ctx: &Ctx, id: BudgetId) -> Outcome<Usage> {
-    let row = sqlx::query_as!(
-        Row,
-        r#"-- budgets::find
-         SELECT b.id, b.name, b.scope, b.subject, b.unit, b.period, b.time_zone,
-                trim_scale(b.amount)::text AS "amount!", b.thresholds, b.created_by, b.created_at, b.closed_at,
-                s.starts_at AS "starts_at!", budget_window_end(b.period, b.time_zone, s.starts_at) AS ends_at,
-                trim_scale(coalesce(w.raised, 0))::text AS "raised!", trim_scale(coalesce(w.spent, 0))::text AS "spent!",
-                trim_scale(coalesce(w.reserved, 0))::text AS "reserved!", '0' AS "charged!", '0' AS "held!"
-         FROM budgets b
-         CROSS JOIN LATERAL (SELECT budget_window_start(b.period, b.time_zone, $2) AS starts_at) AS s
-         LEFT JOIN budget_windows w ON w.budget_id = b.id AND w.starts_at = s.starts_at
-         WHERE b.id = $1"#,
-        id.uuid(),
-        ctx.now()
-    )
-    .fetch_optional(conn)
-    .await?;
+    let row = select_usage!("budgets::find", "budgets b", "WHERE b.id = $2", ctx.now(), id.uuid())
+        .fetch_optional(conn)
+        .await?;
     row.ok_or_else(|| not_found("budget"))?.usage()
 }
 

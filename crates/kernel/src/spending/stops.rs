@@ -13,7 +13,7 @@ use entente_domain::ids::{BudgetId, IntentId, KeyId, StopId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::Refusal;
 use entente_domain::stops::{Stop, StopSet, check_reason};
-use entente_domain::subjects::{Act, Subject, SubjectKind};
+use entente_domain::subjects::{Act, Subject, SubjectKind, unversioned};
 use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -71,13 +71,17 @@ impl Stops {
     }
 
     /// Returns the refusal of what a caller does for an intent, if that is stopped.
+    ///
+    /// `speaker` is the agent that the request names: a key that may act as others must not do it for a stopped one.
     #[must_use]
-    pub fn objection(&self, caller: &Caller, intent: Option<IntentId>) -> Option<Refusal> {
+    pub fn objection(&self, caller: &Caller, speaker: &str, intent: Option<IntentId>) -> Option<Refusal> {
         // Nearly always there is no stop: then nothing is looked up.
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
-        self.require_none(&caller.act(intent)).err()
+        let mut act = caller.act(intent);
+        act.agents.push(unversioned(speaker).to_owned());
+        self.require_none(&act).err()
     }
 
     /// Renews the copy.

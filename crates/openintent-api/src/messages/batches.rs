@@ -107,19 +107,20 @@ async fn send_batch(
     let mut objections = proofs::objections(&api.ctx, channel_id, &good).await?.into_iter();
     let mut commands = Vec::with_capacity(items.len());
     let mut outcomes: Vec<Option<Result<Arc<Message>, Problem>>> = Vec::with_capacity(items.len());
-    let stopped = api.ctx.stops.objection(&asker.caller, Some(intent_id));
+    let stopped = |draft: &Draft| api.ctx.stops.objection(&asker.caller, &draft.sender, Some(intent_id));
     for (index, draft) in drafts.into_iter().enumerate() {
         match draft {
             Ok(draft) => {
                 let principal = asker.caller.principal().to_owned();
                 let once = once.as_ref().map(|once| once.item(index, items[index].get().as_bytes()));
+                let objection = objections.next().flatten().or_else(|| stopped(&draft));
                 commands.push(Command {
                     channel_id,
                     intent_id,
                     draft,
                     principal,
                     once,
-                    objection: objections.next().flatten().or_else(|| stopped.clone()),
+                    objection,
                     trace: asker.caller.trace,
                     handover: None,
                 });

@@ -79,7 +79,7 @@ pub async fn dispatch(
     once: Option<&Idempotency>,
 ) -> Outcome<Dispatch> {
     caller.require(Scope::IntentsWrite)?;
-    ctx.stops.objection(caller, Some(intent_id)).map_or(Ok(()), Err)?;
+    ctx.stops.objection(caller, &caller.agent, Some(intent_id)).map_or(Ok(()), Err)?;
     let mut locks = vec![lock_key(intent_id)];
     locks.extend(once.map(|once| idempotency::lock_key(caller.principal(), &once.key)));
     let known = ctx.state.federation.as_ref().and_then(|federation| federation.peer(&ask.target_server));

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
+use crate::aee::envelopes::task_envelope;
 use crate::arcp::jobs::{Hand, id, status};
 use crate::harness::{Client, Setup, Value, World, json, send, talk};
+use crate::openintent::triggers::{did, intents, now, path, trigger};
 
 use super::{reserving, running};
 
@@ -177,4 +179,73 @@ async fn every_server_stops_within_a_second() {
     assert!(slowest < Duration::from_secs(5), "far beyond the second that is promised: {slowest:?}");
     other.end().await;
     one.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_acts_as_others_does_not_act_as_a_stopped_one() {
+    let world = World::start().await;
+    let (admin, any) = (world.admin().await, world.any());
+    world.agent("agent.ada").await;
+    world.agent("agent.bob").await;
+    Hand::of(&any, "echo@1").await;
+    let (intent, channel) = talk(&any, json!({ "default_policy": "write" })).await;
+    let made = stop(&admin, "agent:agent.ada").await;
+    let said = |who: &str| json!({ "sender": who, "payload": {} });
+    let event = |who: &str| json!({ "event_type": "comment", "actor": who, "payload": {} });
+    let new = |who: &str| json!({ "title": "more", "created_by": who });
+    let messages = format!("/channels/{channel}/messages");
+    let (named, opening) = (
+        format!("/intents/{intent}/channels/main/messages"),
+        format!("/intents/{intent}/channels/new/messages"),
+    );
+    any.post(&messages, said("agent.ada")).await.refused(403, "stopped");
+    any.post(&named, said("agent.ada")).await.refused(403, "stopped");
+    any.post(&opening, said("agent.ada")).await.refused(403, "stopped");
+    any.post(&format!("/channels/{channel}/ask"), said("agent.ada")).await.refused(403, "stopped");
+    any.post(&format!("/intents/{intent}/events"), event("agent.ada")).await.refused(403, "stopped");
+    any.post("/intents", new("agent.ada")).await.refused(403, "stopped");
+    let call = json!({ "tool_name": "search", "agent_id": "agent.ada" });
+    any.post("/tools/invoke", call).await.refused(403, "stopped");
+    let envelope = task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"));
+    any.post("/aee/envelopes", envelope.clone()).await.refused(403, "stopped");
+    any.acting_as("agent.ada")
+        .post("/jobs", json!({ "agent": "echo" }))
+        .await
+        .refused(403, "PERMISSION_DENIED");
+    // Of a batch, the messages of others are sent.
+    let batch = json!({ "messages": [said("agent.ada"), said("agent.bob")] });
+    let sent = any.post(&format!("{messages}/batch"), batch).await.is(207);
+    assert_eq!(sent["results"][0]["error"]["code"], "stopped", "{sent}");
+    assert_eq!(sent["results"][1]["message"]["sender"], "agent.bob", "{sent}");
+    for (path, body) in [(&messages, said("agent.bob")), (&opening, said("agent.bob"))] {
+        any.post(path, body).await.is(201);
+    }
+    any.post("/intents", new("agent.bob")).await.ok();
+    admin.delete(&format!("/stops/{made}")).await.ok();
+    any.post("/aee/envelopes", envelope).await.is(202);
+    any.post(&messages, said("agent.ada")).await.is(201);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_trigger_of_who_is_stopped_fires_nothing_and_goes_on_later() {
+    let world = World::start().await;
+    let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
+    let schedule = trigger(&ada, "schedule", json!({ "condition": { "every_seconds": 600 } })).await;
+    let hook = trigger(&ada, "event", json!({ "condition": { "event": "intent.created" } })).await;
+    for scope in ["agent:agent.ada", "system"] {
+        let made = stop(&admin, scope).await;
+        world.pass(600).await;
+        let fired = ada.send("POST", &format!("{}/fire", path(&schedule)), None).await;
+        assert!(!fired.text.contains("\"fired\""), "{}", fired.text);
+        admin.delete(&format!("/stops/{made}")).await.ok();
+    }
+    assert_eq!(intents(&ada).await.len(), 0);
+    let words: Vec<Value> = did(&ada, &schedule).await.into_iter().map(|(_, _, reason)| reason).collect();
+    assert_eq!(words, vec![json!("stopped"); 4]);
+    world.pass(600).await;
+    assert!(!intents(&ada).await.is_empty());
+    let enabled = now(&ada, &hook).await["enabled"].clone();
+    assert_eq!(enabled, true, "a stop disables no trigger");
+    world.end().await;
 }

@@ -89,6 +89,8 @@ words! {
     Missed = "missed",
     /// It was disabled before it could fire.
     Disabled = "disabled",
+    /// Its owner, or the whole system, is stopped.
+    Stopped = "stopped",
 }
 
 words! {

@@ -180,7 +180,7 @@ impl MessageWriter {
         caller.require(Scope::IntentsWrite)?;
         check_posted(&draft)?;
         let objection = proofs::of_event(ctx, intent_id, &mut draft).await?;
-        let objection = objection.or_else(|| ctx.stops.objection(caller, Some(intent_id)));
+        let objection = objection.or_else(|| ctx.stops.objection(caller, &draft.actor, Some(intent_id)));
         let command = Append::Event(EventCommand {
             intent_id,
             draft: draft.clone(),
@@ -222,13 +222,14 @@ impl MessageWriter {
         match found.filter(|channel| channel.status_at(now) == ChannelStatus::Open) {
             Some(channel) => {
                 let principal = caller.principal().to_owned();
+                let objection = ctx.stops.objection(caller, &draft.sender, Some(intent_id));
                 self.send(Command {
                     channel_id: channel.id,
                     intent_id,
                     draft,
                     principal,
                     once,
-                    objection: ctx.stops.objection(caller, Some(intent_id)),
+                    objection,
                     trace: caller.trace,
                     handover: None,
                 })
@@ -253,7 +254,7 @@ async fn open_with(
     if let Some(done) = idempotency::find::<Message>(&mut tx, caller, once).await? {
         return Ok(Arc::new(done));
     }
-    ctx.stops.objection(caller, Some(intent_id)).map_or(Ok(()), Err)?;
+    ctx.stops.objection(caller, &draft.sender, Some(intent_id)).map_or(Ok(()), Err)?;
     let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = log.now();
     let channel = channels::find_open(&mut tx, intent_id, name).await?;

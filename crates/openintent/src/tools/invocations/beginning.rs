@@ -97,7 +97,7 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, ask: Ask, once: Option<&Idempoten
     if let Some(id) = idempotency::find(&mut conn, caller, once).await? {
         return before(&mut conn, id, ctx.now()).await;
     }
-    ctx.stops.objection(caller, None).map_or(Ok(()), Err)?;
+    ctx.stops.objection(caller, &agent, None).map_or(Ok(()), Err)?;
     let chosen = choose(&mut conn, caller, &agent, &ask, ctx.now()).await?;
     drop(conn);
     let mut locks = vec![vaults::lock_key(chosen.vault_id)];
