@@ -1,11 +1,12 @@
 //! `entente demo`: a complete scenario on a temporary server over real HTTP, with a transcript and an exit
 //! status that tells success. It uses only the public API. `demo/work.rs` covers leases, tasks and webhooks,
-//! `demo/jobs.rs` jobs and their streams, `demo/post.rs` envelopes, and `demo/decision.rs` a person's
-//! decision.
+//! `demo/jobs.rs` jobs and their streams, `demo/post.rs` envelopes, `demo/decision.rs` a person's
+//! decision, and `demo/spending.rs` budgets and stops.
 
 mod decision;
 mod jobs;
 mod post;
+mod spending;
 mod work;
 
 use std::io::{self, Write as _};
@@ -29,6 +30,9 @@ use crate::telemetry;
 
 /// Time limit of each step.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Pause between two looks at something that the server does by itself.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Run a complete scenario on a server of its own
 #[derive(Debug, Args)]
@@ -138,7 +142,8 @@ async fn story(root: &Api) -> Done {
     stage.budget().await?;
     stage.streamed().await?;
     stage.post().await?;
-    stage.decision().await
+    let person = stage.decision().await?;
+    stage.spending(&person).await
 }
 
 impl Stage {

@@ -4,5 +4,5 @@ pub(crate) mod arcp_sessions;
 pub(crate) mod authority;
 pub(crate) mod credentials;
 pub(crate) mod jobs;
-mod spending;
+pub(crate) mod spending;
 pub(crate) mod worker;

@@ -86,6 +86,10 @@ fn the_demo_tells_the_whole_story() {
         "409 same_question",
         "409 deliberation_required",
         "human.ada decides",
+        "has spent 1.1 of 2 USD",
+        "human.ada doubles it",
+        "403 stopped",
+        "it is lifted, and work goes on",
         "Everything went as it should",
     ] {
         assert!(transcript.contains(part), "the transcript lacks `{part}`:\n{transcript}");

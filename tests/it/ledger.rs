@@ -12,6 +12,7 @@ mod jobs;
 mod load;
 mod post;
 mod readers;
+mod spending;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

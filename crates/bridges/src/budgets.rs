@@ -10,7 +10,7 @@ use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, MomentId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::moments::{Moment, MomentAsk};
-use entente_domain::spending::{Asked, Threshold, Usage};
+use entente_domain::spending::{Asked, Threshold, Usage, Window};
 use entente_domain::subjects::SubjectKind;
 use entente_kernel::charges;
 use entente_kernel::charges::reached;
@@ -137,12 +137,16 @@ fn brief(one: &Reached, usage: &Usage) -> Value {
     let budget = &usage.budget;
     let (unit, scope) = (&budget.unit, &budget.scope);
     let until = usage.ends_at.map_or_else(|| "for good".to_owned(), |end| format!("until {}", rfc3339(end)));
+    let period = match budget.window {
+        Window::Total => "in total".to_owned(),
+        window => format!("per {window}"),
+    };
     let raise = |amount: Amount| format!("Raise the limit by {amount} {unit} {until}");
     json!({
         "synopsis": format!("{} has spent {} of {} {unit}.", scope, one.spent, one.limit),
         "findings": [
-            format!("The budget \"{}\" allows {} {unit} per {}.", budget.name, budget.limit, budget.window),
-            format!("{} % of it are spent; {} {unit} are reserved for work under way.", one.percent, usage.reserved),
+            format!("The budget \"{}\" allows {} {unit} {period}.", budget.name, budget.limit),
+            format!("At least {} % of it are spent; {} {unit} are reserved for work under way.", one.percent, usage.reserved),
             "When nothing is left, work that costs money is refused.".to_owned(),
         ],
         "recommendations": ["Look at what it is spent on before raising the limit: GET /api/v1/spend."],

@@ -9,7 +9,7 @@ use super::{PATIENCE, Stage, hold, refused, say, text};
 use crate::cli::{Done, Failure};
 
 /// The person that decides.
-const PERSON: &str = "human.ada";
+pub(super) const PERSON: &str = "human.ada";
 
 /// Builds a question of the agent.
 fn question(stem: &str, options: &[(&str, &str)]) -> Value {
@@ -26,8 +26,8 @@ fn question(stem: &str, options: &[(&str, &str)]) -> Value {
 }
 
 impl Stage {
-    /// A question is asked, refused, deliberated, asked anew, and resolved.
-    pub(super) async fn decision(&self) -> Done {
+    /// A question is asked, refused, deliberated, asked anew, and resolved; returns the person's client.
+    pub(super) async fn decision(&self) -> Result<Api, Failure> {
         say("\n14. agent.researcher needs a decision that is a person's; it can ask, and nothing else")?;
         self.root.post("/principals", &json!({ "id": PERSON, "kind": "human" })).await?;
         let made = self.root.post(&format!("/people/{PERSON}/links"), &json!({})).await?;
@@ -86,7 +86,8 @@ impl Stage {
         hold(before["state"] == "superseded", "the refused question still stands")?;
         say(
             "  the refused question is superseded; the answer is acknowledged, and its words will be taken out",
-        )
+        )?;
+        Ok(person)
     }
 
     /// Asks a question, and prints it as the person sees it.
@@ -111,11 +112,11 @@ impl Stage {
 }
 
 /// Returns the path for answering a moment.
-fn resolution(moment: &Value) -> Result<String, Failure> {
+pub(super) fn resolution(moment: &Value) -> Result<String, Failure> {
     Ok(format!("{}/resolution", path(text(moment, "id")?)))
 }
 
 /// Builds an answer that refers to the displayed question.
-fn answer(moment: &Value, resolution: &Value) -> Value {
+pub(super) fn answer(moment: &Value, resolution: &Value) -> Value {
     json!({ "envelope_digest": moment["envelope_digest"], "resolution": resolution })
 }

@@ -1,5 +1,5 @@
-//! Concurrent reservations over nested budgets on two servers, one of which is killed meanwhile: never more than the
-//! limits.
+//! Concurrent reservations over nested budgets on two servers: never more than the limits. `tests/it/ledger/spending.rs`
+//! kills the servers meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
