@@ -3,6 +3,7 @@
 
 mod budgets;
 mod jobs;
+mod queues;
 
 use std::net::SocketAddr;
 

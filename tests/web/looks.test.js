@@ -54,7 +54,8 @@ async function stage({ researcher, data, release, admin }) {
   await data.post(`/moments/${idOf(talk)}/words`, { text: "The join of the two archives does not fit into 64 GB; on the smaller machine it would take nine days." });
   await admin.send("POST", "/subscriptions", { webhook_url: "https://hooks.example.org/entente", intent_id: intent.id });
   const thread = await letters(human, data);
-  return { thread, moment: `/inbox/${idOf(moment)}`, talk: `/inbox/${idOf(talk)}`, intent: `/dashboard?intent=${intent.id}` };
+  const [job] = (await admin.get("/jobs")).jobs;
+  return { thread, job: `/jobs/${job.job_id}`, moment: `/inbox/${idOf(moment)}`, talk: `/inbox/${idOf(talk)}`, intent: `/dashboard?intent=${intent.id}` };
 }
 
 /** Creates a thread of envelopes: a task from a person, answered by an agent. */
@@ -102,7 +103,7 @@ async function check(page, name) {
 for (const colorScheme of ["light", "dark"]) {
   test(`axe finds nothing wrong with any page, ${colorScheme}`, async () => {
     const page = await windowOf(server, "human.ada", { admin: true, colorScheme, bypassCSP: true });
-    for (const path of ["/inbox", places.moment, places.talk, places.intent, "/terminal", "/threads", places.thread, "/inbox/bm_none"]) {
+    for (const path of ["/inbox", places.moment, places.talk, places.intent, "/terminal", "/threads", places.thread, "/inbox/bm_none", "/jobs", places.job, "/queues", "/budgets"]) {
       await page.goto(server.url + path);
       await check(page, `${path}, ${colorScheme}`);
     }

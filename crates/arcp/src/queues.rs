@@ -37,6 +37,16 @@ pub enum State {
 }
 
 impl State {
+    /// Its wire name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Paused => "paused",
+            Self::Draining => "draining",
+        }
+    }
+
     /// Whether jobs are given out, and whether they are accepted.
     fn flags(self) -> (bool, bool) {
         match self {

@@ -8,7 +8,7 @@ use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::StopId;
 use entente_domain::refusal::Refusal;
-use entente_domain::spending::Usage;
+use entente_domain::spending::{Usage, Window};
 use entente_domain::stops::Stop;
 use entente_domain::subjects::Subject;
 use entente_kernel::spending::{budgets, reports};
@@ -55,7 +55,8 @@ struct StopRow {
 struct BudgetRow {
     name: String,
     scope: String,
-    window: &'static str,
+    /// `in total`, or `per` and the window.
+    window: String,
     unit: String,
     limit: String,
     spent: String,
@@ -78,7 +79,10 @@ fn stop_row(stop: Stop, now: Timestamp) -> StopRow {
 fn budget_row(usage: Usage, now: Timestamp) -> BudgetRow {
     BudgetRow {
         scope: usage.budget.scope.to_string(),
-        window: usage.budget.window.as_str(),
+        window: match usage.budget.window {
+            Window::Total => "in total".to_owned(),
+            window => format!("per {window}"),
+        },
         limit: usage.limit().to_string(),
         spent: usage.spent.to_string(),
         reserved: usage.reserved.to_string(),

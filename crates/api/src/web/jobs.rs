@@ -5,7 +5,7 @@ use actix_web::http::StatusCode;
 use actix_web::{ResponseError as _, web};
 use askama::Template;
 use entente_arcp::jobs;
-use entente_arcp::jobs::{Beside, Canceller, JobSearch, Node, RerunAsk, Signal, Stored};
+use entente_arcp::jobs::{Beside, Canceller, JobSearch, Node, RerunAsk, Signal, Stored, Tried};
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::no_job;
@@ -32,6 +32,8 @@ const TREE: u32 = 200;
 /// Signals and events shown of a job: the last ones.
 const SIGNALS: u32 = 50;
 const EVENTS: i64 = 30;
+/// Attempts shown of a job: the last ones.
+const ATTEMPTS: usize = 50;
 /// Bytes of events read at once, and characters shown of one.
 const EVENT_BYTES: i64 = 128 * 1024;
 const SHORT: usize = 300;
@@ -204,6 +206,7 @@ struct JobPage {
     key: String,
     tree: Vec<Leaf>,
     tree_note: String,
+    attempts: Vec<AttemptRow>,
     signals: Vec<SignalRow>,
     events: Vec<EventRow>,
 }
@@ -222,6 +225,17 @@ struct Leaf {
     agent: String,
     status: &'static str,
     cost: String,
+}
+
+struct AttemptRow {
+    attempt: u32,
+    worker: String,
+    outcome: String,
+    /// When it ended, or began while it runs.
+    at: When,
+    error: Option<String>,
+    /// When the next attempt could begin.
+    next: Option<When>,
 }
 
 struct SignalRow {
@@ -262,6 +276,7 @@ async fn load(
     let tree = jobs::tree(ctx, caller, id, TREE).await?;
     let (after, last) =
         ((found.beside.signals.sent - i64::from(SIGNALS)).max(0), (job.last_seq - EVENTS).max(0));
+    let attempts = jobs::history(ctx, caller, id).await?.attempts;
     let signals = jobs::sent(ctx, caller, id, after, SIGNALS).await?;
     let (_, events) =
         jobs::events(ctx, caller, id, last, u32::try_from(EVENTS).unwrap_or(1), EVENT_BYTES).await?;
@@ -288,6 +303,7 @@ async fn load(
         key: format!("page-{:032x}", ctx.chance.bits()),
         tree_note: format!("{}{whole}", super::words::count(tree.count, "job")),
         tree: if tree.count > 1 { tree.nodes.into_iter().map(leaf).collect() } else { Vec::new() },
+        attempts: attempts.into_iter().rev().take(ATTEMPTS).map(|tried| attempt_row(tried, now)).collect(),
         signals: signals.into_iter().map(|signal| signal_row(signal, now)).collect(),
         events: events.into_iter().map(|event| event_row(event, now)).collect(),
         job: row(job, found.beside, now),
@@ -344,6 +360,17 @@ fn leaf(node: Node) -> Leaf {
         agent: node.agent,
         status: node.status.as_str(),
         cost,
+    }
+}
+
+fn attempt_row(tried: Tried, now: Timestamp) -> AttemptRow {
+    AttemptRow {
+        attempt: tried.attempt,
+        worker: tried.worker.unwrap_or_else(|| tried.worker_id.to_string()),
+        outcome: spoken(tried.outcome.as_str()),
+        at: When::new(tried.ended_at.unwrap_or(tried.claimed_at), now),
+        error: tried.error.map(|(code, message)| format!("{}: {message}", code.wire())),
+        next: tried.next_at.map(|at| When::new(at, now)),
     }
 }
 

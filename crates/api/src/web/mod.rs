@@ -19,6 +19,7 @@ mod inbox;
 mod jobs;
 mod live;
 mod login;
+mod queues;
 mod shell;
 mod threads;
 mod words;
@@ -43,6 +44,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     held::routes(config);
     dashboard::routes(config);
     jobs::routes(config);
+    queues::routes(config);
     budgets::routes(config);
     threads::routes(config);
 }

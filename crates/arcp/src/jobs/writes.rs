@@ -142,12 +142,14 @@ pub(super) async fn put_off(conn: &mut PgConnection, job: &Job) -> Outcome<()> {
     Ok(())
 }
 
-/// Releases up to `limit` jobs that may be claimed from now on; returns the agent of each.
+/// Releases up to `limit` jobs that may be claimed from now on; returns the agent of each. Of those that are due at one
+/// time, the urgent ones are released first: a worker may claim before the next step.
 pub(super) async fn release(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<String>> {
     let agents = sqlx::query_scalar!(
         "-- job_clock::release
          WITH due AS (
-             SELECT job_id FROM job_clock WHERE not_before <= $1 ORDER BY not_before LIMIT $2 FOR UPDATE SKIP LOCKED)
+             SELECT job_id FROM job_clock WHERE not_before <= $1
+             ORDER BY not_before, precedence, job_id LIMIT $2 FOR UPDATE SKIP LOCKED)
          UPDATE job_clock c SET agent = j.agent, not_before = NULL FROM due d JOIN jobs j ON j.id = d.job_id
          WHERE c.job_id = d.job_id RETURNING j.agent",
         now,

@@ -128,6 +128,21 @@ pub enum AttemptOutcome {
     TimedOut,
 }
 
+impl AttemptOutcome {
+    /// Its wire name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Lost => "lost",
+            Self::Failed => "failed",
+            Self::Success => "success",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut => "timed_out",
+        }
+    }
+}
+
 /// An attempt at a job as shown to an observer.
 #[derive(Debug, Clone)]
 pub struct Tried {
