@@ -63,7 +63,7 @@ pub use identity::server_keys::ServerKeys;
 pub use log::intent_tx::IntentTx;
 pub use shares::{LargeAnswer, OpenRequest, StreamPermit};
 pub use spending::stops::Stops;
-pub use spending::{costs, stops};
+pub use spending::{cost_limits, costs, stops};
 pub use webhooks::{WebhookSettings, Webhooks};
 
 /// Configuration used by the operations.

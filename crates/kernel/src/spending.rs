@@ -2,6 +2,7 @@
 //! `charges.rs`, on which the log builds; the rules are in `domain/src/spending.rs`; the counters of single jobs are ARCP's.
 
 pub mod budgets;
+pub mod cost_limits;
 pub mod costs;
 pub mod reports;
 pub mod reservations;

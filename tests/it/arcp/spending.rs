@@ -1,6 +1,7 @@
 //! Budgets that many share, teams, reservations of gateways, thresholds with their consequences, and reports.
 //! `spending/races.rs` covers concurrent reservations over two servers, `spending/stops.rs` the stops.
 
+mod intents;
 mod races;
 mod stops;
 mod thresholds;

@@ -12,12 +12,13 @@ use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::charges;
 use entente_kernel::charges::Charge;
+use entente_kernel::cost_limits;
 use entente_kernel::{AppError, Caller, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::claim_tokens::token_digest;
-use super::locked::{Call, JobChange, LockedJobs, cost_limits};
+use super::locked::{Call, JobChange, LockedJobs};
 use super::reading::conceal;
 use super::{budgets, log, rows};
 use crate::Ctx;

@@ -7,8 +7,8 @@
 //!
 //! Lock order: intents, jobs by id, sessions by id, counters by job, budgets by id.
 
+mod bills;
 mod change;
-pub(super) mod cost_limits;
 mod ends;
 mod spending;
 
@@ -22,6 +22,8 @@ use entente_domain::ids::{IntentId, JobId, ReservationId, SessionId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::charges;
 use entente_kernel::charges::Charge;
+use entente_kernel::cost_limits;
+use entente_kernel::cost_limits::CostLimit;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Outcome, Tx};
@@ -36,7 +38,7 @@ use super::log::{self, Stored};
 use super::records::costs;
 use super::{rows, writes};
 use crate::Ctx;
-use crate::jobs::locked::cost_limits::{Bills, CostLimit};
+use crate::jobs::locked::bills::Bills;
 use crate::session_rows::counters;
 use crate::session_rows::counters::Counter;
 

@@ -320,7 +320,7 @@ impl GovernancePolicy {
 /// The refusal of an intent's maximum cost, in the form of an exhausted budget for its jobs.
 fn exhausted(most: Amount, unit: &str, held: Amount, what: &str) -> Refusal {
     let message = format!(
-        "The intent that the job works for may cost {most}, and {held} {unit} {what}. Go on with what costs nothing, or have who \
+        "The intent that this is for may cost {most}, and {held} {unit} {what}. Go on with what costs nothing, or have who \
          manages the intent raise `max_cost`."
     );
     Refusal::new(Code::BudgetExhausted, message)

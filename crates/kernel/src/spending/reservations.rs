@@ -11,15 +11,21 @@ use entente_domain::clock::{Timestamp, plus_seconds};
 use entente_domain::identity::principals::check_name;
 use entente_domain::ids::{IntentId, KeyId, ReservationId};
 use entente_domain::limits::NAME_BYTES;
+use entente_domain::openintent::costs::CostAsk;
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::spending::{Usage, check_unit};
 use entente_domain::subjects::Act;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::cost_limits;
+use super::cost_limits::CostLimit;
+use super::costs;
 use crate::access::membership;
 use crate::charges;
 use crate::charges::Charge;
+use crate::log::writer::IntentLog;
 use crate::{Caller, Ctx, Outcome, not_found, unknown};
 
 /// Default time after which a reservation is released, in seconds: longer than a call of a model takes.
@@ -28,6 +34,8 @@ pub const DEFAULT_SECONDS: u32 = 600;
 pub const MOST_SECONDS: u32 = 24 * 3_600;
 /// Maximum number of units in one reservation.
 const UNITS: usize = 10;
+/// Cost type of the costs of intents that settled calls make.
+const COST_TYPE: &str = "call";
 
 /// A call that is about to be made.
 #[derive(Debug, Clone, Default)]
@@ -95,14 +103,20 @@ pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<Allowe
         membership::require(&mut conn, act.agent(), intent, Level::Write, now).await?;
     }
     if ask.amounts.is_empty() {
-        let budgets = charges::of_act(&mut *ctx.pool.acquire().await?, &act, now).await?;
+        let mut conn = ctx.pool.acquire().await?;
+        let budgets = charges::of_act(&mut conn, &act, now).await?;
+        if let Some(limit) = limit_of(&mut conn, ask.intent_id).await? {
+            limit.require_left(None)?;
+        }
         allowed(&budgets, &ask)?;
         for usage in &budgets {
             usage.require_left()?;
         }
         return Ok(AllowedCall { reservation: None, budgets });
     }
-    let mut tx = ctx.begin(&[]).await?;
+    // The intent's lock keeps its cost limit exact among jobs and calls.
+    let mut tx = ctx.begin(ask.intent_id.as_slice()).await?;
+    let limit = limit_of(&mut tx, ask.intent_id).await?;
     let seconds = ask.seconds.unwrap_or(DEFAULT_SECONDS);
     let made = Reservation {
         id: ReservationId::mint(now, &*ctx.chance),
@@ -116,6 +130,9 @@ pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<Allowe
     if !insert(&mut tx, &made, ask.call_id.as_deref(), now).await? {
         tx.rollback().await?;
         return again(ctx, &made, ask.call_id.as_deref().unwrap_or_default()).await;
+    }
+    if let Some(mut limit) = limit {
+        limit.reserve(&made.amounts)?;
     }
     let wanted = charged(&made, |_| Amount::ZERO, Some(made.id));
     let paid = charges::apply(ctx, &mut tx, &wanted, &[], now).await?;
@@ -133,6 +150,10 @@ pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<Allowe
     }
     tx.commit().await?;
     Ok(AllowedCall { reservation: Some(made), budgets })
+}
+
+async fn limit_of(conn: &mut PgConnection, intent: Option<IntentId>) -> Outcome<Option<CostLimit>> {
+    Ok(cost_limits::load(conn, intent.as_slice()).await?.into_values().next())
 }
 
 /// Who spends: the caller, or who it may act for.
@@ -254,7 +275,8 @@ pub async fn settle(
         }
     }
     let now = ctx.now();
-    let mut tx = ctx.begin(&[]).await?;
+    let intent = intent_of(&mut *ctx.pool.acquire().await?, id).await?;
+    let mut tx = ctx.begin(intent.as_slice()).await?;
     let found = lock(&mut tx, id).await?;
     let mine = |one: &Reservation| {
         let key = &caller.grant.key;
@@ -267,14 +289,46 @@ pub async fn settle(
     }
     found.model = model.or(found.model);
     let reserved = std::mem::replace(&mut found.amounts, cost.clone());
+    let log = bill(ctx, &mut tx, caller, &found).await?;
     let charges = charged(&found, |unit| cost.get(unit).copied().unwrap_or(Amount::ZERO), None);
     charges::apply(ctx, &mut tx, &charges, &[id], now).await?;
     found.amounts = reserved;
     let ended = if cost.is_empty() { "released" } else { "settled" };
     end(&mut tx, id, ended, now).await?;
     tx.commit().await?;
+    if let Some(log) = log {
+        ctx.feed.publish_log(&log);
+    }
     found.ended_as = Some(ended.to_owned());
     Ok(found)
+}
+
+/// Records the costs of a settled call as costs of its intent (RFC-0009), even beyond the intent's limit: the money is
+/// already spent.
+async fn bill(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    caller: &Caller,
+    settled: &Reservation,
+) -> Outcome<Option<IntentLog>> {
+    let costs: Vec<_> = settled.amounts.iter().filter(|(_, amount)| **amount != Amount::ZERO).collect();
+    let Some(intent) = settled.act.intent.filter(|_| !costs.is_empty()) else { return Ok(None) };
+    let mut log = IntentLog::open(conn, intent, caller.trace, ctx.now()).await?;
+    for (unit, amount) in costs {
+        let Value::Object(metadata) = json!({ "reservation_id": settled.id }) else { continue };
+        let ask = CostAsk {
+            cost_type: COST_TYPE.to_owned(),
+            amount: *amount,
+            unit: unit.clone(),
+            provider: settled.provider.clone(),
+            model: settled.model.clone(),
+            metadata,
+            ..CostAsk::default()
+        };
+        costs::enter(ctx, conn, &mut log, ask, settled.act.agent()).await?;
+    }
+    log.save(conn).await?;
+    Ok(Some(log))
 }
 
 /// Releases up to `limit` reservations that nobody settled in time.
@@ -354,6 +408,17 @@ async fn insert(
     .execute(conn)
     .await?;
     Ok(inserted.rows_affected() > 0)
+}
+
+/// The intent of a reservation, which never changes.
+async fn intent_of(conn: &mut PgConnection, id: ReservationId) -> Outcome<Option<IntentId>> {
+    let found = sqlx::query_scalar!(
+        "-- spend_reservations::intent\n SELECT intent_id FROM spend_reservations WHERE id = $1",
+        id.uuid()
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(found.flatten().map(IntentId::from))
 }
 
 async fn remove(conn: &mut PgConnection, id: ReservationId) -> Outcome<()> {

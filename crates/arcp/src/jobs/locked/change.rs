@@ -14,9 +14,9 @@ use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::Outcome;
 use entente_kernel::charges::Charge;
+use entente_kernel::cost_limits::CostLimit;
 use serde_json::Value;
 
-use super::cost_limits::CostLimit;
 use crate::jobs::attempts::{Attempt, AttemptChange};
 use crate::jobs::budgets::Reservation;
 use crate::jobs::log::{EVENT, Stored};
