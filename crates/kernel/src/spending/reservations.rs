@@ -323,7 +323,6 @@ async fn bill(
             provider: settled.provider.clone(),
             model: settled.model.clone(),
             metadata,
-            ..CostAsk::default()
         };
         costs::enter(ctx, conn, &mut log, ask, settled.act.agent()).await?;
     }
