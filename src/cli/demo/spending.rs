@@ -37,8 +37,8 @@ impl Stage {
 
         let asked = until("the person was not asked", async || {
             let inbox = person.get("/moments/inbox", &[]).await?;
-            let open = inbox["moments"].as_array().into_iter().flatten();
-            Ok(open.cloned().find(|one| one["decision_class"] == "budget.threshold"))
+            let mut open = inbox["moments"].as_array().into_iter().flatten();
+            Ok(open.find(|one| one["decision_class"] == "budget.threshold").cloned())
         });
         let asked = asked.await?;
         let now = entente_domain::clock::Clock::now(&entente_runtime::environment::SystemClock);

@@ -117,7 +117,7 @@ async fn nothing_is_overspent_whichever_server_is_killed() {
     let ((), kills) = tokio::join!(load, kill_in_turn(&spent, &launches, &mut servers));
     // Each start of `entente dev` has ended the operator's key of the run before.
     let admin = world.admin().await;
-    let mills = |value: &Value| (value.as_f64().unwrap() * 1_000.0).round() as u64;
+    let mills = |value: &Value| format!("{:.0}", value.as_f64().unwrap() * 1_000.0).parse::<u64>().unwrap();
     let mut charged = Vec::new();
     for budget in &budgets {
         let [limit, used, reserved, left] = usage(&admin, budget).await;
