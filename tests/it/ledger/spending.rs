@@ -16,7 +16,7 @@ use crate::harness::process::{KEY, Launch, Place, Process};
 use crate::harness::{Client, Cluster, Reply, Setup, Value, World, json};
 
 /// Default limit of the widest budget in cents.
-const CENTS: u64 = 1_500;
+const CENTS: u64 = 600;
 /// Number of concurrent callers.
 const CALLERS: usize = 32;
 
