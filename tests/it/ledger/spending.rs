@@ -16,7 +16,7 @@ use crate::harness::process::{KEY, Launch, Place, Process};
 use crate::harness::{Client, Cluster, Reply, Setup, Value, World, json};
 
 /// Default limit of the widest budget in cents.
-const CENTS: u64 = 600;
+const CENTS: u64 = 1_000;
 /// Number of concurrent callers.
 const CALLERS: usize = 32;
 
@@ -133,7 +133,7 @@ async fn nothing_is_overspent_whichever_server_is_killed() {
     assert!(charged[0] + rest >= cents * 10 && charged[2] + rest >= cents / 4 * 10, "used up: {charged:?}");
     let report = admin.get("/spend").await.ok();
     assert_eq!(mills(&report["lines"][0]["amount"]), acknowledged, "every cost is on record once");
-    assert!(kills > 1, "no server was killed: the test proves nothing");
+    assert!(kills > 0, "no server was killed: the test proves nothing");
     println!(
         "{} reservations, {kills} kills, {} requests repeated, overspent by 0.00, {:?}",
         spent.reservations.load(Ordering::Relaxed),
