@@ -72,6 +72,23 @@ impl Run {
     }
 }
 
+/// Posts to one server after the other until one of them processes the request.
+async fn insist(retries: &AtomicU64, servers: &[Client], first: usize, path: &str, body: &Value) -> Reply {
+    let began = Instant::now();
+    for turn in first.. {
+        if let Some(reply) =
+            servers[turn % servers.len()].try_send("POST", path, Some(body.to_string())).await
+            && reply.status != 503
+        {
+            return reply;
+        }
+        assert!(began.elapsed() < PATIENCE, "{path}: never answered");
+        retries.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    unreachable!("the loop has no end")
+}
+
 /// Returns a random pause: kills must hit the server in every state, and at different times in each run.
 fn pause(chance: &mut u64) -> Duration {
     *chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -85,12 +85,30 @@ pub struct Queue {
 }
 
 /// A stored queue, which is not open.
+/// A queue with the numbers of its jobs; an open one has no row of its own.
 struct Row {
-    gives: bool,
-    accepts: bool,
+    agent: String,
+    gives: Option<bool>,
+    accepts: Option<bool>,
     reason: Option<String>,
-    changed_by: String,
-    changed_at: Timestamp,
+    changed_by: Option<String>,
+    changed_at: Option<Timestamp>,
+    pending: i64,
+    running: i64,
+}
+
+impl From<Row> for Queue {
+    fn from(row: Row) -> Self {
+        Self {
+            agent: row.agent,
+            state: State::of(row.gives.unwrap_or(true), row.accepts.unwrap_or(true)),
+            reason: row.reason,
+            changed_by: row.changed_by,
+            changed_at: row.changed_at,
+            pending: row.pending,
+            running: row.running,
+        }
+    }
 }
 
 /// Returns the queue of an agent, or of one of its versions.
@@ -102,6 +120,33 @@ pub async fn show(ctx: &Ctx, caller: &Caller, agent: &str) -> Outcome<Queue> {
     let mut conn = ctx.pool.acquire().await?;
     let named = named(&mut conn, caller, agent).await?;
     read(&mut conn, &named).await
+}
+
+/// Returns the queues that the caller may change: of each agent, and of each version that is stopped apart; at most `limit`
+/// agents. Returns also the number of further agents.
+///
+/// # Errors
+/// A database error.
+pub async fn list(ctx: &Ctx, caller: &Caller, limit: usize) -> Outcome<(Vec<Queue>, usize)> {
+    if require(caller).is_err() {
+        return Ok((Vec::new(), 0));
+    }
+    let mut agents = inventory::list(ctx, caller).await?;
+    agents.retain(|_, known| caller.has(Scope::Admin) || known.owner == caller.agent);
+    let others = agents.len().saturating_sub(limit);
+    let mut conn = ctx.pool.acquire().await?;
+    let stopped = sqlx::query_scalar!("-- job_queues::stopped\n SELECT agent FROM job_queues")
+        .fetch_all(&mut *conn)
+        .await?;
+    let mut named = Vec::new();
+    for (name, known) in agents.into_iter().take(limit) {
+        let versions: Vec<String> =
+            known.versions.registered.iter().map(|version| format!("{name}@{version}")).collect();
+        let apart = versions.iter().filter(|version| stopped.contains(version));
+        named.extend(apart.map(|one| Named { text: one.clone(), versions: vec![one.clone()] }));
+        named.push(Named { text: name, versions });
+    }
+    Ok((load(&mut conn, &named).await?, others))
 }
 
 /// Opens, pauses or drains the queue of an agent, or of one of its versions. The system log says who did it.
@@ -166,50 +211,44 @@ async fn named(conn: &mut PgConnection, caller: &Caller, text: &str) -> Outcome<
 }
 
 async fn read(conn: &mut PgConnection, named: &Named) -> Outcome<Queue> {
-    let row = sqlx::query_as!(
+    load(conn, std::slice::from_ref(named)).await?.pop().ok_or_else(|| not_found("agent"))
+}
+
+/// Reads queues with the numbers of their jobs, by name.
+async fn load(conn: &mut PgConnection, named: &[Named]) -> Outcome<Vec<Queue>> {
+    let pairs = named.iter().flat_map(|one| one.versions.iter().map(move |version| (&one.text, version)));
+    let (queues, versions): (Vec<String>, Vec<String>) =
+        pairs.map(|(queue, version)| (queue.clone(), version.clone())).unzip();
+    let rows = sqlx::query_as!(
         Row,
-        "-- job_queues::read
-         SELECT gives, accepts, reason, changed_by, changed_at FROM job_queues WHERE agent = $1",
-        named.text
+        r#"-- job_queues::read
+         WITH running AS (
+             SELECT c.agent, count(*) AS count FROM (
+                 SELECT agent FROM job_clock WHERE due_at IS NOT NULL AND status = 'running' AND agent = ANY($2)
+                 LIMIT $4) c GROUP BY c.agent),
+         delayed AS (
+             SELECT d.agent, count(*) AS count FROM (
+                 SELECT j.agent FROM job_clock c JOIN jobs j ON j.id = c.job_id
+                 WHERE c.not_before IS NOT NULL AND j.agent = ANY($2) LIMIT $4) d GROUP BY d.agent)
+         SELECT a.agent AS "agent!", q.gives AS "gives?", q.accepts AS "accepts?", q.reason, q.changed_by AS "changed_by?",
+                q.changed_at AS "changed_at?", sum(w.count + coalesce(d.count, 0))::bigint AS "pending!",
+                sum(coalesce(r.count, 0))::bigint AS "running!"
+         FROM UNNEST($1::text[], $2::text[]) AS a (agent, version)
+         CROSS JOIN LATERAL (
+             SELECT count(*) AS count FROM (
+                 SELECT 1 FROM job_clock c WHERE c.agent = a.version AND c.status = 'pending' AND NOT c.parked LIMIT $3) p) w
+         LEFT JOIN running r ON r.agent = a.version
+         LEFT JOIN delayed d ON d.agent = a.version
+         LEFT JOIN job_queues q ON q.agent = a.agent
+         GROUP BY a.agent, q.agent ORDER BY a.agent"#,
+        &queues,
+        &versions,
+        COUNTED,
+        COUNTED.saturating_mul(i64::try_from(named.len()).unwrap_or(i64::MAX))
     )
-    .fetch_optional(&mut *conn)
+    .fetch_all(conn)
     .await?;
-    let counts = sqlx::query!(
-        r#"-- job_queues::count
-         SELECT (SELECT count(*) FROM UNNEST($1::text[]) AS a (agent) CROSS JOIN LATERAL (
-                     SELECT 1 FROM job_clock c
-                     WHERE c.agent = a.agent AND c.status = 'pending' AND NOT c.parked LIMIT $2) p)
-              + (SELECT count(*) FROM (SELECT 1 FROM job_clock c JOIN jobs j ON j.id = c.job_id
-                     WHERE c.not_before IS NOT NULL AND j.agent = ANY($1) LIMIT $2) d) AS "pending!",
-                (SELECT count(*) FROM (SELECT 1 FROM job_clock c
-                     WHERE c.due_at IS NOT NULL AND c.status = 'running' AND c.agent = ANY($1) LIMIT $2) r) AS "running!""#,
-        &named.versions,
-        COUNTED
-    )
-    .fetch_one(conn)
-    .await?;
-    let (pending, running) = (counts.pending, counts.running);
-    let agent = named.text.clone();
-    Ok(match row {
-        None => Queue {
-            agent,
-            state: State::Open,
-            reason: None,
-            changed_by: None,
-            changed_at: None,
-            pending,
-            running,
-        },
-        Some(row) => Queue {
-            agent,
-            state: State::of(row.gives, row.accepts),
-            reason: row.reason,
-            changed_by: Some(row.changed_by),
-            changed_at: Some(row.changed_at),
-            pending,
-            running,
-        },
-    })
+    Ok(rows.into_iter().map(Queue::from).collect())
 }
 
 async fn save(

@@ -12,7 +12,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::{PATIENCE, Run, kill_repeatedly, kills};
+use super::{PATIENCE, Run, insist, kill_repeatedly, kills};
 use crate::harness::process::{KEY, Launch, Place};
 use crate::harness::{Client, Value, json};
 
@@ -173,18 +173,9 @@ async fn client(run: Arc<Run>, address: String, who: u64) -> Story {
 }
 
 /// Repeats a request until the server processes it.
-async fn insist(run: &Run, client: &Client, path: &str, body: &Value) -> (u16, Value) {
-    let began = Instant::now();
-    loop {
-        if let Some(reply) = client.try_send("POST", path, Some(body.to_string())).await
-            && reply.status != 503
-        {
-            return (reply.status, reply.json());
-        }
-        assert!(began.elapsed() < PATIENCE, "{path}: never answered");
-        run.retries.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+async fn answered(run: &Run, client: &Client, path: &str, body: &Value) -> (u16, Value) {
+    let reply = insist(&run.retries, std::slice::from_ref(client), 0, path, body).await;
+    (reply.status, reply.json())
 }
 
 /// Runs jobs until none are left. Now and then the worker dies in the middle: it drops its jobs and starts again as
@@ -193,14 +184,14 @@ async fn worker(run: Arc<Run>, client: Client, over: Arc<AtomicBool>, who: u64) 
     let (mut worked, mut died, mut taken) = (0, 0, who);
     'life: loop {
         let said = json!({ "name": format!("w{who}"), "agents": ["ledger@1"], "slots": 2 });
-        let (status, worker) = insist(&run, &client, "/workers", &said).await;
+        let (status, worker) = answered(&run, &client, "/workers", &said).await;
         assert_eq!(status, 201, "{worker}");
         loop {
             if over.load(Ordering::Acquire) {
                 return (worked, died);
             }
             let ask = json!({ "worker_id": worker["worker_id"], "max": 2, "wait_sec": 0.5 });
-            let (status, claimed) = insist(&run, &client, "/jobs/claim", &ask).await;
+            let (status, claimed) = answered(&run, &client, "/jobs/claim", &ask).await;
             assert_eq!(status, 200, "{claimed}");
             for job in claimed["jobs"].as_array().unwrap() {
                 taken += 1;
@@ -242,7 +233,7 @@ async fn carry_out(run: &Run, client: &Client, job: &Value, dies: bool) -> Carri
         let mut event = event;
         event["event_key"] = json!(format!("{}-{n}", job["attempt"]));
         let body = json!({ "claim_token": token, "events": [event] });
-        match insist(run, client, &format!("{path}/events"), &body).await {
+        match answered(run, client, &format!("{path}/events"), &body).await {
             (200, _) => {}
             (409, told) => {
                 assert_eq!(told["code"], "CLAIM_LOST");
@@ -252,7 +243,7 @@ async fn carry_out(run: &Run, client: &Client, job: &Value, dies: bool) -> Carri
         }
     }
     let body = json!({ "claim_token": token, "result": job["input"] });
-    match insist(run, client, &format!("{path}/result"), &body).await {
+    match answered(run, client, &format!("{path}/result"), &body).await {
         (200, _) => Carried::Out,
         (409, _) => Carried::Lost,
         (status, told) => panic!("{status}: {told}"),

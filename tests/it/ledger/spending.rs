@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::join_all;
 
-use super::{PATIENCE, pause};
+use super::{insist, pause};
 use crate::arcp::spending::{budget, usage};
 use crate::harness::process::{KEY, Launch, Place, Process};
-use crate::harness::{Client, Cluster, Reply, Setup, Value, World, json};
+use crate::harness::{Client, Cluster, Setup, Value, World, json};
 
 /// Default limit of the widest budget in cents.
 const CENTS: u64 = 1_000;
@@ -30,28 +30,12 @@ struct Spent {
     over: AtomicBool,
 }
 
-/// Sends a request to one server after the other until it is answered.
-async fn insist(spent: &Spent, servers: &[Client; 2], first: usize, path: &str, body: &Value) -> Reply {
-    let began = Instant::now();
-    for turn in first.. {
-        if let Some(reply) = servers[turn % 2].try_send("POST", path, Some(body.to_string())).await
-            && reply.status != 503
-        {
-            return reply;
-        }
-        assert!(began.elapsed() < PATIENCE, "{path}: never answered");
-        spent.repeated.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    unreachable!("the loop has no end")
-}
-
 /// Reserves a cent at a time and settles each, until nothing is left.
 async fn caller(spent: Arc<Spent>, servers: [Client; 2], name: usize) {
     let mut agent = if name.is_multiple_of(2) { "agent.ada" } else { "agent.bob" };
     for n in 0.. {
         let call = json!({ "agent_id": agent, "reserve": { "USD": "0.01" }, "call_id": format!("{name}-{agent}-{n}") });
-        let made = insist(&spent, &servers, name, "/spend/reservations", &call).await;
+        let made = insist(&spent.repeated, &servers, name, "/spend/reservations", &call).await;
         match (made.status, agent) {
             // The narrow budget is used up.
             (403, "agent.ada") => agent = "agent.bob",
@@ -62,7 +46,7 @@ async fn caller(spent: Arc<Spent>, servers: [Client; 2], name: usize) {
                 let mills = if n % 3 == 0 { 5 } else { 10 };
                 let cost = json!({ "cost": { "USD": format!("0.{mills:03}") } });
                 let path = format!("/spend/reservations/{id}/settle");
-                insist(&spent, &servers, name, &path, &cost).await.is(200);
+                insist(&spent.repeated, &servers, name, &path, &cost).await.is(200);
                 spent.mills.fetch_add(mills, Ordering::Relaxed);
             }
             (status, _) => panic!("{status}: {}", made.text),

@@ -31,6 +31,11 @@ async fn an_operator_pauses_drains_and_opens_a_queue() {
         page.contains("by human.eve") && page.contains("broken") && !page.contains("<b>broken"),
         "{page}"
     );
+    // A version that is stopped apart has a line of its own, also when its agent is open.
+    admin.put("/arcp/agents/echo@1/queue", json!({ "state": "paused" })).await.ok();
+    let page = eve.get("/queues").await.text;
+    assert!(page.contains("Open echo@1") && page.contains("Open echo<"), "{page}");
+    assert_eq!(eve.act("/queues", "/queues", &[("agent", "echo@1"), ("state", "open")]).await.status, 303);
     let draining = [("agent", "echo"), ("state", "draining")];
     assert_eq!(eve.act("/queues", "/queues", &draining).await.status, 303);
     client.post("/jobs", json!({ "agent": "echo" })).await.refused(422, "AGENT_NOT_AVAILABLE");

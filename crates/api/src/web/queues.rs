@@ -6,7 +6,7 @@ use actix_web::{ResponseError as _, web};
 use askama::Template;
 use entente_arcp::limits::JobLimit;
 use entente_arcp::queues::State;
-use entente_arcp::{inventory, limits, queues};
+use entente_arcp::{limits, queues};
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::refusal::{Code, Refusal};
@@ -19,7 +19,7 @@ use super::words::When;
 use super::{page, see};
 use crate::ApiState;
 
-/// Queues of a page.
+/// Agents of a page.
 const SHOWN: usize = 100;
 
 /// Registers the routes of this file.
@@ -35,7 +35,7 @@ struct QueuesPage {
     /// Why the last action was refused.
     fault: Option<String>,
     queues: Vec<QueueRow>,
-    /// Number of queues that are left out.
+    /// Number of agents that are left out.
     others: usize,
     /// Limits of principals, and of agents that are not listed.
     limits: Vec<LimitRow>,
@@ -82,15 +82,13 @@ fn queue_row(queue: queues::Queue, limit: Option<&JobLimit>, now: Timestamp) -> 
 async fn load(api: &ApiState, visitor: &Visitor, fault: Option<String>) -> Outcome<QueuesPage> {
     let (ctx, caller) = (&api.ctx.arcp, &visitor.caller);
     let (is_admin, now) = (caller.has(Scope::Admin), ctx.now());
-    let mut agents = inventory::list(ctx, caller).await?;
-    agents.retain(|_, known| is_admin || known.owner == caller.agent);
+    let (queues, others) = queues::list(ctx, caller, SHOWN).await?;
     let mut limits = limits::list(ctx, caller).await?;
-    let others = agents.len().saturating_sub(SHOWN);
     let mut rows = Vec::new();
-    for name in agents.into_keys().take(SHOWN) {
-        let at = limits.iter().position(|limit| limit.scope == "agent" && limit.name == name);
+    for queue in queues {
+        let at = limits.iter().position(|limit| limit.scope == "agent" && limit.name == queue.agent);
         let limit = at.map(|at| limits.swap_remove(at));
-        rows.push(queue_row(queues::show(ctx, caller, &name).await?, limit.as_ref(), now));
+        rows.push(queue_row(queue, limit.as_ref(), now));
     }
     let row = |limit: JobLimit| LimitRow {
         limit: limit_text(&limit),
