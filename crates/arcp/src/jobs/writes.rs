@@ -43,8 +43,7 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
         jobs.iter().map(|job| serde_json::to_string(&job.lease)).collect::<Result<Vec<String>, _>>()?;
     let payers: Vec<String> = jobs.iter().map(|job| list(&job.payers)).collect();
     let (concurrency, gates) = keys(&jobs)?;
-    let status: Vec<&str> =
-        fresh.iter().map(|fresh| if fresh.preparing { "preparing" } else { "pending" }).collect();
+    let status = fresh.iter().map(|fresh| if fresh.preparing { "preparing" } else { "pending" });
     let done = sqlx::query!(
         "-- jobs::insert
          WITH asked AS (
@@ -65,7 +64,8 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
              ON CONFLICT (principal, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING id)
          INSERT INTO job_clock (job_id, agent, intent_id, status, last_seq, origin_seq, attempt, due_at, abandoned,
              principal, precedence, gate)
-         SELECT a.id, a.agent, a.intent_id, a.status, 0, 0, 0, a.due_at, '{}', a.principal, a.precedence, a.gate FROM asked a JOIN made m ON m.id = a.id",
+         SELECT id, agent, intent_id, status, 0, 0, 0, due_at, '{}', principal, precedence, gate FROM asked
+         WHERE idempotency_key IS NULL OR id IN (SELECT id FROM made)",
         &uuids(|job| job.id.uuid()),
         &texts(|job| &job.agent) as &[&str],
         &texts(|job| &job.principal) as &[&str],
@@ -87,7 +87,7 @@ pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<
         &texts(|job| job.on_lost.as_str()) as &[&str],
         &jobs.iter().map(|job| column(job.max_attempts)).collect::<Vec<_>>(),
         &jobs.iter().map(|job| job.created_at).collect::<Vec<_>>(),
-        &status as &[&str],
+        &status.collect::<Vec<_>>() as &[&str],
         &times(Job::due_at) as &[Option<Timestamp>],
         &jobs.iter().map(|job| job.priority.precedence()).collect::<Vec<_>>(),
         &some_uuids(|job| job.key_id.map(KeyId::uuid)) as &[Option<Uuid>],
@@ -116,10 +116,11 @@ async fn plan_all(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()> {
 async fn plan(conn: &mut PgConnection, job: &Job) -> Outcome<()> {
     sqlx::query!(
         "-- jobs::plan
-         UPDATE jobs SET retry = $2, queue_timeout = $3 WHERE id = $1",
+         UPDATE jobs SET retry = $2, queue_timeout = $3, start_at = $4 WHERE id = $1",
         job.id.uuid(),
         job.retry.as_ref().map(serde_json::to_string).transpose()?,
-        job.queue_timeout.map(column)
+        job.queue_timeout.map(column),
+        job.not_before
     )
     .execute(conn)
     .await?;
@@ -304,13 +305,18 @@ macro_rules! claim {
                  claim_token = ($4::bytea[])[f.place], claim_expires_at = $5, claimed_at = $6,
                  due_at = least(c.due_at, $5), slotted = f.slotted
              FROM found f WHERE c.job_id = f.job_id AND f.plain
-             RETURNING c.job_id, c.attempt, c.signals_sent > c.signals_acked AS signals, c.signals_acked)
-         SELECT j.id AS "job_id!", j.agent AS "agent!", CASE WHEN c.attempt IS NOT NULL THEN j.input END AS input,
-                j.lease AS "lease!", j.expires_at, j.payers AS "payers!", j.trace_id AS "trace_id!", j.parent_id, j.delegate_id,
-                j.intent_id, j.principal AS "principal!", j.deadline, c.attempt AS "attempt?", f.place AS "place!",
-                f.several AS "several!", f.limited AS "limited!", j.concurrency, coalesce(c.signals, false) AS "signals!", coalesce(c.signals_acked, 0) AS "signals_acked!",
-                (SELECT k.body FROM job_checkpoints k WHERE k.job_id = j.id AND c.attempt IS NOT NULL) AS checkpoint
-         FROM found f JOIN jobs j ON j.id = f.job_id LEFT JOIN claimed c ON c.job_id = f.job_id ORDER BY f.place"#,
+             RETURNING c.job_id, c.attempt, c.signals_sent > c.signals_acked AS signals, c.signals_acked, f.place, f.several)
+         SELECT j.id AS "job_id!", j.agent AS "agent!", j.input, j.lease AS "lease!", j.expires_at, j.payers AS "payers!",
+                j.trace_id AS "trace_id!", j.parent_id, j.delegate_id, j.intent_id, j.principal AS "principal!", j.deadline,
+                c.attempt AS "attempt?", c.place AS "place!", c.several AS "several!", false AS "limited!",
+                NULL AS concurrency, c.signals AS "signals!", c.signals_acked AS "signals_acked!",
+                (SELECT k.body FROM job_checkpoints k WHERE k.job_id = c.job_id) AS checkpoint
+         FROM claimed c JOIN jobs j ON j.id = c.job_id
+         UNION ALL
+         SELECT j.id, j.agent, NULL, j.lease, NULL, j.payers, j.trace_id, NULL, NULL, j.intent_id, j.principal, NULL, NULL,
+                f.place, f.several, f.limited, j.concurrency, false, 0, NULL
+         FROM found f JOIN jobs j ON j.id = f.job_id WHERE NOT f.plain
+         ORDER BY "place!""#,
             $of,
             with.tokens.count(),
             with.worker.uuid(),

@@ -39,6 +39,10 @@ async fn a_job_starts_at_its_time_and_its_run_time_counts_from_then() {
     let (_, end) = events(&client, id(&job)).await.pop().unwrap();
     assert_eq!(end["code"], "TIMEOUT");
     assert!(end["message"].as_str().unwrap().contains("max_runtime_sec"), "{end}");
+    // Run again, it has a minute, not the hour before its start too.
+    let again = client.once("k").post(&format!("/jobs/{}/rerun", id(&job)), json!({})).await.is(201);
+    let shown = client.get(&format!("/jobs/{}", id(&again))).await.ok();
+    assert_eq!(shown["deadline"], "2026-11-21T09:02:00.000000Z");
     world.end().await;
 }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use entente::background::sweeps::{Sweep, prune};
+use entente_bridges::Ctx;
 use entente_bridges::retention::expired;
 use entente_domain::identity::signatures::PublicKey;
 use entente_domain::ids::IntentId;
@@ -341,33 +342,32 @@ async fn readers_see_a_whole_log_while_two_servers_delete_it() {
     )
     .await;
     other.clock.advance(PAST);
-    let deleting = [world.ctx().clone(), other.ctx().clone()].map(|ctx| {
-        tokio::spawn(async move {
-            let mut total = 0;
-            loop {
-                match Sweep::OldEvents.step(&ctx, 1).await.unwrap() {
-                    0 => return total,
-                    done => total += done,
-                }
-            }
-        })
-    });
+    // Both delete during every round of reads, and not between rounds: the speed of either decides nothing.
+    let delete = async |ctx: &Ctx| {
+        let mut deleted = 0;
+        for _ in 0..3 {
+            deleted += Sweep::OldEvents.step(ctx, 1).await.unwrap();
+        }
+        deleted
+    };
+    let (mut total, mut ended) = (0, false);
     let mut seen = std::collections::BTreeSet::new();
-    while !deleting.iter().all(tokio::task::JoinHandle::is_finished) {
-        let found = ada.get(&format!("{path}/events/verify")).await.ok();
-        assert_eq!(found["valid"], true, "{found}");
-        seen.insert(found["deleted_count"].as_i64().unwrap_or(0));
-        let file = ada.get(&format!("{path}/export")).await.ok();
-        assert!(verified(&world, &file).await.0, "{file}");
-        assert_eq!(ada.get(&proof).await.ok(), proved);
-        let compare = format!("/verify/consistency?from_checkpoint={first}&to_checkpoint={last}");
-        assert_eq!(ada.get(&compare).await.ok()["consistent"], true);
-        let mut stream = Sse::resume(&ada, &format!("{path}/subscribe"), Some("0")).await;
-        stream.next().await;
-    }
-    let mut total = 0;
-    for one in deleting {
-        total += one.await.unwrap();
+    while !ended {
+        let reads = async {
+            let found = ada.get(&format!("{path}/events/verify")).await.ok();
+            assert_eq!(found["valid"], true, "{found}");
+            seen.insert(found["deleted_count"].as_i64().unwrap_or(0));
+            let file = ada.get(&format!("{path}/export")).await.ok();
+            assert!(verified(&world, &file).await.0, "{file}");
+            assert_eq!(ada.get(&proof).await.ok(), proved);
+            let compare = format!("/verify/consistency?from_checkpoint={first}&to_checkpoint={last}");
+            assert_eq!(ada.get(&compare).await.ok()["consistent"], true);
+            let mut stream = Sse::resume(&ada, &format!("{path}/subscribe"), Some("0")).await;
+            stream.next().await;
+        };
+        let (here, there, ()) = tokio::join!(delete(world.ctx()), delete(other.ctx()), reads);
+        total += here + there;
+        ended = here + there == 0;
     }
     assert_eq!(total, 30, "each event but the last one went once");
     assert!(seen.len() > 2, "it was read in between: {seen:?}");

@@ -2,7 +2,9 @@
 //! principals take turns; of one principal the oldest job goes first. The index `job_clock_queue` has this order.
 //!
 //! Most queues have jobs of one priority and one principal. [`take`] claims these with two probes of the index more than a
-//! scan; [`take_in_turns`] claims from all others. Whose turn it is each server remembers for itself (`turns.rs`): the turns
+//! scan; [`take_in_turns`] claims from all others. Both compare the pair of priority and principal as a range: with an equality,
+//! the order is that of the ids alone, and PostgreSQL may walk over the primary key of all jobs, if most of them waited when it
+//! counted the table. Whose turn it is each server remembers for itself (`turns.rs`): the turns
 //! of each are fair, and so is their sum.
 
 use entente_domain::arcp::jobs::limits::Concurrency;
@@ -193,9 +195,10 @@ async fn take_of_one(
              SELECT p.job_id, p.intent_id IS NULL AND p.gate IS NULL AND NOT e.limited AS plain, e.limited
              FROM ends e CROSS JOIN LATERAL (
                  SELECT c.job_id, c.intent_id, c.gate FROM job_clock c
-                 WHERE c.status = 'pending' AND NOT c.parked AND c.agent = e.agent AND c.precedence = e.precedence
-                   AND c.principal = e.principal
-                 ORDER BY c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED) p
+                 WHERE c.status = 'pending' AND NOT c.parked AND c.agent = e.agent
+                   AND (c.precedence, c.principal) >= (e.precedence, e.principal)
+                   AND (c.precedence, c.principal) <= (e.precedence, e.principal)
+                 ORDER BY c.precedence, c.principal, c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED) p
              WHERE NOT EXISTS (
                  SELECT 1 FROM ends o WHERE o.several OR (o.precedence, o.principal) <> (e.precedence, e.principal)))
          SELECT job_id, row_number() OVER (ORDER BY job_id) AS place, plain, limited, false AS slotted, false AS several
@@ -267,9 +270,10 @@ async fn take_in_turns(
                    ORDER BY s.precedence, pass, s.turn, s.principal <= $7, s.principal) q
              CROSS JOIN LATERAL (
                  SELECT c.job_id, c.intent_id, c.gate FROM job_clock c
-                 WHERE c.status = 'pending' AND NOT c.parked AND c.agent = q.agent AND c.precedence = q.precedence
-                   AND c.principal = q.principal
-                 ORDER BY c.job_id LIMIT CASE WHEN q.divided AND q.pass = 1 THEN q.share ELSE $2 END
+                 WHERE c.status = 'pending' AND NOT c.parked AND c.agent = q.agent
+                   AND (c.precedence, c.principal) >= (q.precedence, q.principal)
+                   AND (c.precedence, c.principal) <= (q.precedence, q.principal)
+                 ORDER BY c.precedence, c.principal, c.job_id LIMIT CASE WHEN q.divided AND q.pass = 1 THEN q.share ELSE $2 END
                  OFFSET CASE q.pass WHEN 1 THEN 0 ELSE q.share END
                  FOR UPDATE SKIP LOCKED) p
              LIMIT $2),

@@ -1,7 +1,7 @@
 //! Running ended jobs again: one, or all that a search finds, as new jobs of the same principals that are linked to the old ones.
 
 use entente_domain::arcp::jobs::ask::no_job;
-use entente_domain::arcp::jobs::reruns::{self, AGAIN, Version};
+use entente_domain::arcp::jobs::reruns::{self, AGAIN, Asked, Version};
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId};
@@ -130,11 +130,11 @@ async fn submit_again(
 ) -> Outcome<Submitted> {
     let ctx = &job_writer.ctx;
     let mut conn = ctx.pool.acquire().await?;
-    let input = input(&mut conn, job.id).await?.map(RawValue::from_string).transpose()?;
+    let asked = asked(&mut conn, job.id).await?;
     let labels = labels::load(&mut conn, &[job.id]).await?.remove(&job.id).unwrap_or_default();
     drop(conn);
     let key = ask.key.as_deref().map(|key| reruns::job_key(job, &caller.agent, key));
-    let again = reruns::again(job, input, labels, ask.version, key, ctx.now())?;
+    let again = reruns::again(job, asked, labels, ask.version, key, ctx.now())?;
     let rerun = records::reruns::Rerun { source: job.id, by: caller.agent.clone(), key: ask.key.clone() };
     let submission = Submission {
         ask: again,
@@ -149,12 +149,13 @@ async fn submit_again(
     submit_and_wait(job_writer, submission).await
 }
 
-/// Returns the input of a job as submitted.
-async fn input(conn: &mut PgConnection, id: JobId) -> Outcome<Option<String>> {
-    let input = sqlx::query_scalar!("-- jobs::input\n SELECT input FROM jobs WHERE id = $1", id.uuid())
+/// Returns the input and the start of a job as submitted.
+async fn asked(conn: &mut PgConnection, id: JobId) -> Outcome<Asked> {
+    let row = sqlx::query!("-- jobs::asked\n SELECT input, start_at FROM jobs WHERE id = $1", id.uuid())
         .fetch_optional(conn)
         .await?;
-    Ok(input.flatten())
+    let Some(row) = row else { return Ok(Asked::default()) };
+    Ok(Asked { input: row.input.map(RawValue::from_string).transpose()?, start_at: row.start_at })
 }
 
 /// Runs the jobs again that a search finds: a page of them, which may have failed or timed out unless it names other statuses.

@@ -53,16 +53,25 @@ fn word(status: JobStatus) -> &'static str {
     }
 }
 
-/// Builds the request that runs a job again at a time.
+/// What a job was submitted with, and [`Job`] does not have.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// Input as submitted.
+    pub input: Option<Box<RawValue>>,
+    /// Start, if it was later than the submission.
+    pub start_at: Option<Timestamp>,
+}
+
+/// Builds the request that runs a job again at a time, which is its start.
 ///
-/// Times are spans from the acceptance, as they were: an end of the lease or of the run time that has passed would end the
+/// Times are spans from the start, as they were: an end of the lease or of the run time that has passed would end the
 /// new job at once. `key` is the new job's idempotency key.
 ///
 /// # Errors
 /// As [`require_again`]; the job's authority is not one that can be requested.
 pub fn again(
     job: &Job,
-    input: Option<Box<RawValue>>,
+    asked: Asked,
     labels: Labels,
     version: Version,
     key: Option<String>,
@@ -77,12 +86,13 @@ pub fn again(
             format!("The authority of {} cannot be requested again: {e}. Submit a new job.", job.id);
         Refusal::new(Code::Unprocessable, message)
     })?;
-    let seconds = |end: Timestamp| (end - job.created_at).num_seconds().clamp(1, i64::from(RUNTIME_SECONDS));
+    let start = asked.start_at.unwrap_or(job.created_at);
+    let seconds = |end: Timestamp| (end - start).num_seconds().clamp(1, i64::from(RUNTIME_SECONDS));
     let said = Submit {
         agent: if version == Version::Same { job.agent.clone() } else { name.to_owned() },
-        input,
+        input: asked.input,
         lease_request: Some(lease),
-        lease_constraints: job.expires_at.and_then(|end| Constraints::of(Some(now + (end - job.created_at)))),
+        lease_constraints: job.expires_at.and_then(|end| Constraints::of(Some(now + (end - start)))),
         max_runtime_sec: job.deadline.map(seconds),
         intent_id: job.intent_id.map(|id| id.to_string()),
         labels: (!labels.is_empty()).then_some(labels),
