@@ -7,7 +7,7 @@ use actix_web::middleware::from_fn;
 use actix_web::{App, web};
 use entente_arcp_api::transport::socket;
 use entente_http::middleware;
-use entente_http::routes::{Description, Routes};
+use entente_http::routes::{Description, Index, Routes};
 use entente_http::unknown::QueryNames;
 
 use crate::openapi::{Collected, Document};
@@ -22,6 +22,13 @@ static DOCUMENT: LazyLock<Document> =
 #[must_use]
 pub fn document() -> &'static Document {
     &DOCUMENT
+}
+
+/// Returns the index of the API's routes under a prefix.
+fn indexed(prefix: &'static str) -> Index {
+    let mut index = Index::new(prefix);
+    api_routes(&mut Routes::Indexed(&mut index));
+    index
 }
 
 /// Builds the application, for the server and for tests.
@@ -51,13 +58,11 @@ pub fn application(
         .configure(|config| socket::routes(&mut Routes::Served(config)))
         .service(
             web::scope("/api/v1")
-                .configure(|config| api_routes(&mut Routes::Served(config)))
+                .configure(|config| indexed("/api/v1").serve(config))
                 .configure(openapi::routes),
         )
         .service(
-            web::scope("/v1")
-                .configure(|config| api_routes(&mut Routes::Served(config)))
-                .configure(openapi::routes),
+            web::scope("/v1").configure(|config| indexed("/v1").serve(config)).configure(openapi::routes),
         )
         .configure(socket::slashed_route)
         .configure(openapi::routes)

@@ -19,7 +19,7 @@ pub(crate) fn root(config: &mut Routes<'_>) {
 
 /// Routes under `/api/v1` and `/v1`.
 pub(crate) fn api_routes(config: &mut Routes<'_>) {
-    // The router tries services in order, so the most frequent requests come first.
+    // The index tries nouns in the order of their first routes, so the most frequent requests come first.
     openintent::frequent_routes(config);
     arcp::frequent_routes(config);
     state_patches::routes(config);

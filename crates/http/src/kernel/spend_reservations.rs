@@ -26,7 +26,8 @@ use crate::wire::{NumberOrText, WireTime};
 use crate::{HttpState, created, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
-    config.service(reserve).service(settle).service(release).service(authorize).service(authorize_path);
+    config.service(reserve).service(settle).service(release).service(authorize);
+    config.service_below(authorize_path);
 }
 
 /// A call that is about to be made.
