@@ -236,7 +236,9 @@ async fn load(conn: &mut PgConnection, named: &[Named]) -> Outcome<Vec<Queue>> {
          FROM UNNEST($1::text[], $2::text[]) AS a (agent, version)
          CROSS JOIN LATERAL (
              SELECT count(*) AS count FROM (
-                 SELECT 1 FROM job_clock c WHERE c.agent = a.version AND c.status = 'pending' AND NOT c.parked LIMIT $3) p) w
+                 (SELECT 1 FROM job_clock c WHERE c.agent = a.version AND c.status = 'pending' AND NOT c.parked LIMIT $3)
+                 UNION ALL
+                 (SELECT 1 FROM job_clock c WHERE c.agent = a.version AND c.status = 'pending' AND c.parked LIMIT $3)) p) w
          LEFT JOIN running r ON r.agent = a.version
          LEFT JOIN delayed d ON d.agent = a.version
          LEFT JOIN job_queues q ON q.agent = a.agent

@@ -4,3 +4,4 @@ mod caching;
 mod compression;
 mod head;
 mod pooling;
+mod routing;

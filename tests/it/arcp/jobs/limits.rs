@@ -373,3 +373,23 @@ async fn a_worker_that_waits_hears_of_room_and_sessions_and_children_have_keys()
     drop(socket);
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn jobs_behind_a_full_key_are_counted_as_waiting() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let pending = async || world.any().get("/arcp/agents/echo/queue").await.ok()["pending"].clone();
+    for _ in 0..4 {
+        submit(&client, key("k", 1)).await;
+    }
+    assert_eq!(pending().await, 4);
+    // The first claim takes one job, and keeps the others out of the queue.
+    let running = hand.claim(10).await;
+    assert_eq!((running.len(), pending().await), (1, json!(3)));
+    done(&hand, &running[0]).await;
+    let running = hand.one().await;
+    assert_eq!(pending().await, 2);
+    done(&hand, &running).await;
+    world.end().await;
+}
