@@ -42,7 +42,7 @@ fn scratch(name: &str) -> PathBuf {
 }
 
 /// Runs a command with `--json` against the test server, asserts success and returns the parsed output.
-async fn told(world: &World, key: &str, arguments: &[&str]) -> Value {
+pub async fn told(world: &World, key: &str, arguments: &[&str]) -> Value {
     let (arguments, key) = (arguments.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>(), key.to_owned());
     let url = format!("http://{}", world.address);
     let output = tokio::task::spawn_blocking(move || {

@@ -1,4 +1,4 @@
-//! The application: one actix app with the routes of every interface, in the order in which the router tries them.
+//! The application: one actix app with the routes of every interface.
 
 use std::sync::{Arc, LazyLock};
 

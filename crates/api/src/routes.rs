@@ -1,4 +1,4 @@
-//! The routes of every resource, in the order in which the router tries them.
+//! The routes of every resource; the index tries nouns in the order of their first routes.
 
 use entente_http::kernel;
 use entente_http::routes::Routes;

@@ -1,11 +1,16 @@
 //! `entente lease`: exclusive holds on parts of an intent.
 
+use std::time::{Duration, Instant};
+
 use clap::{Args, Subcommand};
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Done;
-use super::remote::{Remote, segment};
+use super::remote::{Api, Failure, Remote, segment};
+
+/// Time for which one request waits at the most.
+const REQUEST: Duration = Duration::from_secs(25);
 
 /// Leases: hold a part of an intent, so that no other agent changes it
 #[derive(Debug, Args)]
@@ -27,6 +32,14 @@ enum Verb {
         /// The lease's duration
         #[arg(long, default_value_t = 300, value_name = "SECONDS")]
         seconds: u32,
+        /// How long to wait in the queue while the scope is held
+        #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+        wait: u64,
+    },
+    /// List who waits for leases on an intent, in their order
+    Queue {
+        /// The intent's id
+        intent: String,
     },
     /// Renew a lease; the duration counts from now
     Renew {
@@ -55,14 +68,37 @@ enum Verb {
     },
 }
 
+/// Acquires a lease, and asks again as long as the wait lasts: the server keeps the place in the queue meanwhile.
+async fn acquire(api: &Api, path: &str, body: &Value, wait: Duration) -> Result<Value, Failure> {
+    let until = Instant::now() + wait;
+    loop {
+        let seconds = until.saturating_duration_since(Instant::now()).min(REQUEST).as_secs();
+        let asked = Instant::now();
+        match api.post(&format!("{path}?wait={seconds}"), body).await {
+            // A refusal before its time is final: the lease is the caller's own.
+            Err(failure)
+                if failure.code() == Some("lease_held")
+                    && seconds > 0
+                    && asked.elapsed().as_secs() >= seconds => {}
+            done => return done,
+        }
+    }
+}
+
 impl Leases {
     pub(super) async fn run(self) -> Done {
         let api = self.remote.api()?;
         let all = |intent: &str| format!("/intents/{}/leases", segment(intent));
         let one = |intent: &str, lease: &str| format!("{}/{}", all(intent), segment(lease));
         let answer = match self.verb {
-            Verb::Acquire { intent, scope, seconds } => {
-                api.post(&all(&intent), &json!({ "scope": scope, "duration_seconds": seconds })).await?
+            Verb::Acquire { intent, scope, seconds, wait } => {
+                let body = json!({ "scope": scope, "duration_seconds": seconds });
+                acquire(&api, &all(&intent), &body, Duration::from_secs(wait)).await?
+            }
+            Verb::Queue { intent } => {
+                let queue = api.get(&format!("{}/waiting", all(&intent)), &[]).await?;
+                let shown = if self.remote.json { &queue } else { &queue["waiting"] };
+                return self.remote.show(shown, &["agent_id", "scope", "since"]);
             }
             Verb::Renew { intent, lease, seconds } => {
                 let body = json!({ "duration_seconds": seconds });

@@ -39,6 +39,8 @@ pub enum WakeKey {
     Moment(MomentId),
     /// The binding moments that somebody asked or is to answer.
     Inbox(String),
+    /// The leases on an intent, for those who wait for one.
+    Leases(IntentId),
 }
 
 impl fmt::Display for WakeKey {
@@ -54,6 +56,7 @@ impl fmt::Display for WakeKey {
             Self::Mailbox(entity) => write!(f, "#{}", URL_SAFE_NO_PAD.encode(entity)),
             Self::Moment(id) => id.fmt(f),
             Self::Inbox(party) => write!(f, "?{}", URL_SAFE_NO_PAD.encode(party)),
+            Self::Leases(id) => write!(f, "%{id}"),
         }
     }
 }
@@ -78,6 +81,9 @@ impl FromStr for WakeKey {
         }
         if let Some(job) = text.strip_prefix('!') {
             return job.parse().map(Self::Stop).map_err(|_no_id| Unknown);
+        }
+        if let Some(intent) = text.strip_prefix('%') {
+            return intent.parse().map(Self::Leases).map_err(|_no_id| Unknown);
         }
         let intent = || text.parse().map(Self::Intent);
         let job = || text.parse().map(Self::Job);

@@ -1,22 +1,28 @@
 //! Lease routes (RFC-0003, OI-6).
 
+use std::time::Duration;
+
 use actix_web::{HttpRequest, delete, get, patch, post, web};
 use entente_domain::ids::{IntentId, LeaseId};
+use entente_domain::openintent::leases::queue::LeaseWait;
 use entente_domain::openintent::leases::{DEFAULT_SECONDS, LeaseAsk, LeaseStatus};
 use entente_http::body::{Body, IdempotencyKey, OptionalBody, Query, id};
 use entente_http::caller::Asker;
 use entente_http::error::{Problem, ProblemBody, Reply};
 use entente_http::lease::LeaseBody;
 use entente_http::ok;
+use entente_http::presence::Presence;
 use entente_http::routes::Routes;
+use entente_http::wire::WireTime;
 use entente_openintent::leases;
+use entente_openintent::leases::WAIT_SECONDS;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::ApiState;
 
 pub fn routes(config: &mut Routes<'_>) {
-    config.service(acquire).service(list).service(renew).service(release);
+    config.service(acquire).service(list).service(waiting).service(renew).service(release);
 }
 
 /// A lease to acquire.
@@ -37,17 +43,27 @@ struct AcquireBody {
 ///
 /// Until the lease ends, no other agent can acquire its scope or an overlapping one, or patch that part of
 /// the state. A lease never outlives its holder's access to the intent.
-#[utoipa::path(operation_id = "acquire_lease", tag = "leases", request_body = AcquireBody, params(IdempotencyKey),
+///
+/// With `wait`, the request takes a place in the queue while the scope is held, and gets the lease in its turn: nobody who
+/// came later gets an overlapping scope before it, on any server. When the time is up it is refused, and its place is kept for
+/// some seconds: repeat the request to go on waiting.
+#[utoipa::path(operation_id = "acquire_lease", tag = "leases", request_body = AcquireBody,
+    params(IdempotencyKey,
+           ("wait" = Option<u32>, Query, description = "Seconds to wait for the lease, up to 25; defaults to 0", maximum = 25)),
     responses((status = 200, description = "The lease", body = LeaseBody),
-              (status = 409, description = "`lease_held`, with `existing_lease`; `intent_resolved`", body = ProblemBody)))]
+              (status = 409, description = "`lease_held`, with `existing_lease` or, while others wait, without one; \
+                                            `intent_resolved`", body = ProblemBody)))]
 #[post("/intents/{intent_id}/leases")]
 async fn acquire(
     request: HttpRequest,
     api: web::Data<ApiState>,
     asker: Asker,
+    presence: Presence,
     path: web::Path<String>,
+    query: Query,
     body: Body<AcquireBody>,
 ) -> Reply {
+    let wait = query.wait(WAIT_SECONDS)?;
     let intent_id: IntentId = id("intent", &path)?;
     let once = body.once(&request)?;
     let said = body.value;
@@ -56,8 +72,57 @@ async fn acquire(
     let ask =
         LeaseAsk { scope: said.scope, duration_seconds: said.duration_seconds.unwrap_or(DEFAULT_SECONDS) };
     let caller = asker.caller.acting_as(holder);
-    let lease = leases::acquire(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    let lease = if wait == 0 {
+        leases::acquire(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?
+    } else {
+        let _permit = caller.waits(api.limits.max_streams_per_key)?;
+        let (wait, once) = (Duration::from_secs(wait.into()), once.as_ref());
+        let lease =
+            leases::acquire_in_turn(&api.ctx, &caller, intent_id, ask, once, wait, presence.over()).await?;
+        // With an idempotency key the client can ask for the lease that it did not hear of.
+        if once.is_none() && presence.is_gone().await {
+            leases::release(&api.ctx, &caller, intent_id, lease.id).await?;
+            return Err(Presence::refusal());
+        }
+        lease
+    };
     ok(&LeaseBody::new(&lease, api.ctx.now(), asker.dialect))
+}
+
+/// A request that waits for a lease.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LeaseWait)]
+struct WaitBody {
+    /// Agent that waits.
+    #[schema(example = "agent.researcher")]
+    agent_id: String,
+    /// The scope that it waits for, as it wrote it.
+    #[schema(example = "research")]
+    scope: String,
+    /// Since when it waits.
+    since: WireTime,
+}
+
+/// The queue for leases on an intent.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LeaseQueue)]
+struct QueueBody {
+    /// The waiting requests; the first one has the first turn.
+    waiting: Vec<WaitBody>,
+}
+
+/// List the requests that wait for leases on an intent
+#[utoipa::path(operation_id = "list_lease_waits", tag = "leases",
+    responses((status = 200, description = "The queue", body = QueueBody)))]
+#[get("/intents/{intent_id}/leases/waiting")]
+async fn waiting(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = leases::waiting(&api.ctx, &asker.caller, id("intent", &path)?).await?;
+    let body = |wait: LeaseWait| WaitBody {
+        agent_id: wait.agent_id,
+        scope: wait.scope,
+        since: WireTime::new(wait.since, asker.dialect),
+    };
+    ok(&QueueBody { waiting: found.into_iter().map(body).collect() })
 }
 
 /// The leases on an intent.

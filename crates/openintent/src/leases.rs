@@ -1,5 +1,6 @@
 //! Leases: exclusive holds on scopes of an intent (RFC-0003); `entente_domain::openintent::leases` defines which scopes
-//! overlap. Table `leases`, in `leases/rows.rs`; `leases/ending.rs` ends leases other than by their holder.
+//! overlap. Table `leases`, in `leases/rows.rs`; `leases/ending.rs` ends leases other than by their holder,
+//! `leases/waiting.rs` has the queue for them.
 //!
 //! All of it happens under the intent's lock, which orders competing requests; the table's unique index would
 //! stop the second if the lock ever failed. An expired lease holds nothing from that instant on, whether the
@@ -7,6 +8,7 @@
 
 mod ending;
 mod rows;
+mod waiting;
 
 use entente_domain::access::Level;
 use entente_domain::idempotency::Idempotency;
@@ -15,6 +17,7 @@ use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, LeaseId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::leases as domain;
+use entente_domain::openintent::leases::queue;
 use entente_domain::openintent::leases::{Claimant, EndReason, Lease, LeaseAsk, LeaseStatus, NewLease};
 use entente_domain::openintent::patch::Change;
 use entente_domain::refusal::{Code, Refusal};
@@ -29,10 +32,11 @@ use sqlx::PgConnection;
 pub use ending::expire_due;
 pub(crate) use ending::{end_of_agent, end_of_intent, end_without_access};
 pub(crate) use rows::intents_of_holder;
+pub use waiting::{WAIT_SECONDS, acquire_in_turn, waiting};
 
 use crate::Ctx;
 use crate::leases::ending::end;
-use crate::leases::rows::{active, insert, load, update};
+use crate::leases::rows::{active, active_and_waiting, insert, load, update};
 
 /// Acquires a lease, after ending the expired ones on the intent.
 ///
@@ -66,7 +70,7 @@ impl Operation for Acquire {
         check_unresolved(&membership)?;
         work.admit()?;
         let (ctx, intent_id, now) = (work.ctx(), work.intent_id(), work.now());
-        let held = active(work.reading(), intent_id).await?;
+        let (held, waits) = active_and_waiting(work.reading(), intent_id, now).await?;
         let (held, due): (Vec<Lease>, Vec<Lease>) = held.into_iter().partition(|lease| lease.in_force(now));
         if !due.is_empty() {
             let (conn, log) = work.parts();
@@ -75,8 +79,13 @@ impl Operation for Acquire {
         // Number of the lease's event: it grows along the log, so the token grows with every holder.
         let fencing_token = work.log().next_seq();
         let new = NewLease { id: LeaseId::mint(now, &*ctx.chance), intent_id, fencing_token };
-        let lease = domain::acquire(&self.0, claimant(caller, &membership), &held, new, now)?;
+        let claimant = claimant(caller, &membership);
+        let lease = domain::acquire(&self.0, claimant, &held, new, now)?;
+        queue::in_turn(&self.0, claimant, &held, &waits)?;
         insert(work.conn(), &lease).await?;
+        if waits.iter().any(|wait| wait.agent_id == caller.agent && wait.path == lease.path) {
+            waiting::forget(work.conn(), intent_id, &caller.agent, &lease.path).await?;
+        }
         work.record(Draft::of(Kind::LeaseAcquired, &caller.agent, event_payload(&lease)));
         Ok(lease)
     }

@@ -1,10 +1,11 @@
 //! Leases (RFC-0003, OI-6): acquisition, renewal, release, lists. `leases/guarding.rs` covers their
 //! protection, `leases/ending.rs` their ends, `leases/racing.rs` races, and `leases/walking.rs` random sequences of
-//! all of these.
+//! all of these, `leases/waiting.rs` the queue.
 
 mod ending;
 mod guarding;
 mod racing;
+mod waiting;
 mod walking;
 
 use crate::harness::{Client, Value, World, json, talk};

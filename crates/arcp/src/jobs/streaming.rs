@@ -126,7 +126,8 @@ pub(crate) async fn versions(
             | WakeKey::Worker(_)
             | WakeKey::Mailbox(_)
             | WakeKey::Moment(_)
-            | WakeKey::Inbox(_) => {}
+            | WakeKey::Inbox(_)
+            | WakeKey::Leases(_) => {}
         }
     }
     let mut found = Vec::new();

@@ -2,7 +2,9 @@
 //!
 //! A scope is a text defined by the client. Read as a path it covers a part of the intent's state, and
 //! everything below (see [`LeaseScope`]); a patch to a part held by another agent is refused ([`guard`]).
-//! Access checks, and ends of a lease other than by its time and its holder, are part of the operations.
+//! `leases/queue.rs` has the order of those who wait for one. Access checks, and ends of a lease other than by its time and its holder, are part of the operations.
+
+pub mod queue;
 
 use std::fmt;
 
@@ -260,13 +262,7 @@ pub fn acquire(
 ) -> Result<Lease, Refusal> {
     let scope = LeaseScope::parse(&ask.scope)?;
     let expires_at = until(ask.duration_seconds, claimant, now)?;
-    let in_the_way = |lease: &&Lease| {
-        let covers = lease.covers();
-        covers == scope || (lease.agent_id != claimant.agent && covers.touches(&scope.0))
-    };
-    if let Some(lease) = held.iter().find(in_the_way) {
-        return Err(taken(lease, claimant.agent));
-    }
+    require_free(&scope, claimant, held)?;
     if held.len() >= LEASES {
         let message = format!("The intent has {LEASES} active leases, as many as it may. End some first.");
         return Err(Refusal::field(Code::TooLarge, "scope", "too_many", message));
@@ -283,6 +279,15 @@ pub fn acquire(
         expires_at,
         ended_at: None,
     })
+}
+
+/// Requires that no lease in force is in the way of a scope.
+fn require_free(scope: &LeaseScope, claimant: Claimant<'_>, held: &[Lease]) -> Result<(), Refusal> {
+    let in_the_way = |lease: &&Lease| {
+        let covers = lease.covers();
+        covers == *scope || (lease.agent_id != claimant.agent && covers.touches(&scope.0))
+    };
+    held.iter().find(in_the_way).map_or(Ok(()), |lease| Err(taken(lease, claimant.agent)))
 }
 
 /// Extends a lease to the given duration from now; an ended lease is refused, because others may have held

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use entente_domain::canonical;
 use entente_domain::ids::IntentId;
-use entente_domain::log::events::Event;
+use entente_domain::log::events::{Event, Kind};
 use tokio::sync::Notify;
 
 use crate::log::writer::IntentLog;
@@ -143,6 +143,9 @@ impl Feed {
     /// events: receipts, or the intent before a change.
     pub fn publish_log(&self, log: &IntentLog) {
         self.signal(log.intent_id);
+        if log.recorded.iter().any(|event| event.event_type == Kind::LeaseReleased.wire()) {
+            self.wake(WakeKey::Leases(log.intent_id));
+        }
         let Some(topic) = self.topic(log.intent_id) else { return };
         match records_after(topic.head(), log) {
             Some(records) => records.into_iter().for_each(|record| push(&topic, record)),

@@ -1,8 +1,9 @@
-//! Rows of leases: table `leases`.
+//! Rows of leases: table `leases`; reads the queue, `lease_waits`, with them.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, LeaseId};
 use entente_domain::limits::PAGE;
+use entente_domain::openintent::leases::queue::LeaseWait;
 use entente_domain::openintent::leases::{Lease, LeaseStatus};
 use entente_kernel::Pool;
 use entente_kernel::{AppError, Outcome, unknown};
@@ -61,6 +62,48 @@ pub(super) async fn active(conn: &mut PgConnection, intent_id: IntentId) -> Outc
         intent_id.uuid()
     );
     found.fetch_all(conn).await?.into_iter().map(Lease::try_from).collect()
+}
+
+/// The leases on an intent without a recorded end, and the requests that wait for one, in their order.
+pub(super) async fn active_and_waiting(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    now: Timestamp,
+) -> Outcome<(Vec<Lease>, Vec<LeaseWait>)> {
+    let rows = sqlx::query!(
+        r#"-- leases::active_and_waiting
+         SELECT id AS "id?", agent_id AS "agent_id!", scope AS "scope!", path AS "path!", fencing_token AS "number!",
+                acquired_at AS "since!", expires_at AS "until!"
+         FROM leases WHERE intent_id = $1 AND status = 'active'
+         UNION ALL
+         SELECT NULL, agent_id, scope, path, number, since, until FROM lease_waits WHERE intent_id = $1 AND until > $2
+         ORDER BY "number!""#,
+        intent_id.uuid(),
+        now
+    )
+    .fetch_all(conn)
+    .await?;
+    let (mut leases, mut waits) = (Vec::new(), Vec::new());
+    for row in rows {
+        let (agent_id, scope, path, number) = (row.agent_id, row.scope, row.path, row.number);
+        let (since, until) = (row.since, row.until);
+        match row.id {
+            Some(id) => leases.push(Lease {
+                id: id.into(),
+                intent_id,
+                agent_id,
+                scope,
+                path,
+                fencing_token: number,
+                status: LeaseStatus::Active,
+                acquired_at: since,
+                expires_at: until,
+                ended_at: None,
+            }),
+            None => waits.push(LeaseWait { agent_id, scope, path, number, since, until }),
+        }
+    }
+    Ok((leases, waits))
 }
 
 /// The last [`PAGE`] leases on an intent, oldest first, by current status or all.

@@ -3,6 +3,7 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, LeaseId};
 use entente_domain::limits::{LEASE_SECONDS, LEASES, PATH_SEGMENTS, SCOPE_BYTES};
+use entente_domain::openintent::leases::queue::{LeaseWait, in_turn};
 use entente_domain::openintent::leases::{
     Claimant, EndReason, Lease, LeaseAsk, LeaseScope, LeaseStatus, NewLease, acquire, guard, renew,
 };
@@ -321,4 +322,51 @@ proptest! {
         let renewed = renew(&made, seconds, claimant, at(0)).unwrap();
         prop_assert_eq!(renewed.expires_at, made.expires_at);
     }
+}
+
+fn waits() -> impl Strategy<Value = Vec<LeaseWait>> {
+    let one = (select(&AGENTS[..]), select(&["a", "a/b", "a/c", "d", "*"][..]));
+    vec(one, 0..8).prop_map(|waits| {
+        let mut found: Vec<LeaseWait> = Vec::new();
+        for (number, (agent, scope)) in waits.into_iter().enumerate() {
+            let path = LeaseScope::parse(scope).unwrap().to_string();
+            if !found.iter().any(|wait| wait.agent_id == agent && wait.path == path) {
+                let (agent_id, scope) = (agent.to_owned(), scope.to_owned());
+                let number = i64::try_from(number).unwrap();
+                found.push(LeaseWait { agent_id, scope, path, number, since: at(number), until: at(100) });
+            }
+        }
+        found
+    })
+}
+
+proptest! {
+    /// Among those who wait, the lease of one never comes after a later one's, and somebody can always go on.
+    #[test]
+    fn who_waits_has_its_turn_and_somebody_always_has_one(
+        waits in waits(), holder in select(&AGENTS[..]), scope in select(&["a", "a/b", "d", "*"][..]), is_held: bool,
+    ) {
+        let held: Vec<Lease> = is_held.then(|| lease(holder, scope, 1)).into_iter().collect();
+        let turn = |wait: &LeaseWait| in_turn(&ask(&wait.scope, 60), by(&wait.agent_id), &held, &waits).is_ok();
+        for wait in waits.iter().filter(|wait| turn(wait)) {
+            let touches = |other: &&LeaseWait| other.covers().touches(&split(&wait.path));
+            let before = waits.iter().filter(|other| other.number < wait.number && other.agent_id != wait.agent_id);
+            for other in before.filter(touches) {
+                // It waits for this one's own lease.
+                let yields = held.iter().any(|lease| lease.agent_id == wait.agent_id);
+                prop_assert!(yields, "{wait:?} overtakes {other:?}");
+            }
+        }
+        if let Some(first) = waits.first().filter(|_| held.is_empty()) {
+            prop_assert!(turn(first));
+        }
+        // Who never waited comes last, and who holds all of it waits for nobody.
+        let late = in_turn(&ask("a", 60), by("late"), &[], &waits);
+        prop_assert_eq!(late.is_ok(), !waits.iter().any(|wait| wait.covers().touches(&["a"])));
+        prop_assert!(in_turn(&ask("a/b", 60), by("late"), &[lease("late", "*", 1)], &waits).is_ok());
+    }
+}
+
+fn split(path: &str) -> Vec<&str> {
+    path.split('/').filter(|part| !part.is_empty()).collect()
 }
