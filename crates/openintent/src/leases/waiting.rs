@@ -69,8 +69,8 @@ pub async fn acquire_in_turn(
     let mut renewed = Instant::now();
     loop {
         let later = match place.go_on(once).await {
-            Ok(Turn::Later(later)) => later,
-            Ok(Turn::Acquired(lease)) => return Ok(lease),
+            Ok(Progress::Later(later)) => later,
+            Ok(Progress::Acquired(lease)) => return Ok(lease),
             Err(failure) => {
                 place.give_up().await;
                 return Err(failure);
@@ -113,11 +113,11 @@ pub async fn waiting(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome
     Ok(active_and_waiting(&mut conn, intent_id, now).await?.1)
 }
 
-/// A waiting request's turn.
-enum Turn {
-    /// It has come.
+/// Progress of a waiting request.
+enum Progress {
+    /// Its turn has come.
     Acquired(Lease),
-    /// It comes later.
+    /// Its turn comes later.
     Later(Later),
 }
 
@@ -168,16 +168,16 @@ impl Place<'_> {
     }
 
     /// Acquires the lease if it is this request's turn.
-    async fn go_on(&self, once: Option<&Idempotency>) -> Outcome<Turn> {
+    async fn go_on(&self, once: Option<&Idempotency>) -> Outcome<Progress> {
         if let Some(later) = self.look().await? {
-            return Ok(Turn::Later(later));
+            return Ok(Progress::Later(later));
         }
         match acquire(self.ctx, self.caller, self.intent_id, self.ask.clone(), once).await {
             // Somebody was faster than this look.
             Err(AppError::Refused(refusal)) if waits_for(self.caller, &refusal) => {
-                Ok(Turn::Later(Later { refusal, next: None }))
+                Ok(Progress::Later(Later { refusal, next: None }))
             }
-            done => done.map(Turn::Acquired),
+            done => done.map(Progress::Acquired),
         }
     }
 
