@@ -29,7 +29,8 @@ pub(super) struct Fresh {
     pub extra: Extra,
 }
 
-/// Inserts new jobs and returns their number; skips jobs with a key that another transaction has just used.
+/// Inserts new jobs and returns their number; skips jobs with a key that another transaction has just used. A job without a key
+/// is never skipped, so it is not looked for among the inserted ones.
 pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<u64> {
     if fresh.is_empty() {
         return Ok(0);

@@ -4,8 +4,9 @@
 //! Most queues have jobs of one priority and one principal. [`take`] claims these with two probes of the index more than a
 //! scan; [`take_in_turns`] claims from all others. Both compare the pair of priority and principal as a range: with an equality,
 //! the order is that of the ids alone, and PostgreSQL may walk over the primary key of all jobs, if most of them waited when it
-//! counted the table. Whose turn it is each server remembers for itself (`turns.rs`): the turns
-//! of each are fair, and so is their sum.
+//! counted the table.
+//!
+//! Whose turn it is each server remembers for itself (`turns.rs`): the turns of each are fair, and so is their sum.
 
 use entente_domain::arcp::jobs::limits::Concurrency;
 use entente_domain::canonical::Digest;

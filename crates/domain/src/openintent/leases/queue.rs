@@ -64,7 +64,7 @@ pub fn in_turn(
     Err(Refusal::new(Code::LeaseHeld, message))
 }
 
-/// Returns when a lease that stands in the claimant's way expires at the latest known time, the earliest of them.
+/// Returns the earliest expiry of the leases in the claimant's way.
 #[must_use]
 pub fn next_expiry(ask: &LeaseAsk, claimant: Claimant<'_>, held: &[Lease]) -> Option<Timestamp> {
     let scope = LeaseScope::parse(&ask.scope).ok()?;
