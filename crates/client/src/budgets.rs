@@ -126,6 +126,24 @@ fn flat(budget: &Value) -> Value {
     flat
 }
 
+/// The `max_cost` of an intent as budgets without an id, one for each unit in which something was spent or reserved.
+fn cost_limit(found: &Value) -> Vec<Value> {
+    let usage = found["usage"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let line = |usage: &Value| {
+        json!({
+            "id": "max_cost", "scope": format!("intent:{}", found["intent_id"].as_str().unwrap_or_default()),
+            "window": "total", "limit": found["limit"], "unit": usage["unit"], "spent": usage["spent"],
+            "reserved": usage["reserved"], "left": usage["left"],
+        })
+    };
+    match usage {
+        [] if found.is_object() => {
+            vec![line(&json!({ "unit": "each", "spent": 0, "reserved": 0, "left": found["limit"] }))]
+        }
+        usage => usage.iter().map(line).collect(),
+    }
+}
+
 impl Budgets {
     pub(super) async fn run(self) -> Done {
         let api = self.remote.api()?;
@@ -145,8 +163,10 @@ impl Budgets {
                 if self.remote.json {
                     return self.remote.show(&found, &[]);
                 }
-                let lines = found["budgets"].as_array().map(|all| all.iter().map(flat).collect::<Vec<_>>());
-                return self.remote.show(&json!(lines.unwrap_or_default()), &SHOWN);
+                let budgets = found["budgets"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let lines: Vec<_> =
+                    budgets.iter().map(flat).chain(cost_limit(&found["cost_limit"])).collect();
+                return self.remote.show(&json!(lines), &SHOWN);
             }
             Verb::Show { id } => api.get(&one(&id), &[]).await?,
             Verb::Limit { id, limit } => {

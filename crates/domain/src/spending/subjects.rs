@@ -78,6 +78,12 @@ impl Subject {
         Self { kind, name: name.into() }
     }
 
+    /// Returns the intent that it names.
+    #[must_use]
+    pub fn intent(&self) -> Option<IntentId> {
+        if self.kind == SubjectKind::Intent { self.name.parse().ok() } else { None }
+    }
+
     /// Parses the member `member` of a request.
     ///
     /// # Errors

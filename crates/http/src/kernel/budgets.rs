@@ -9,6 +9,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_domain::spending::{BudgetAsk, BudgetChange, Threshold, Usage, Window};
 use entente_domain::subjects::Subject;
 use entente_kernel::spending::budgets;
+use entente_kernel::spending::cost_limits::{self, CostLimitUsage};
 use entente_kernel::spending::reports;
 use entente_kernel::spending::reports::{Division, Line, ReportAsk};
 use serde::{Deserialize, Serialize};
@@ -188,6 +189,65 @@ struct RaiseBody {
 struct BudgetList {
     /// The budgets, oldest first.
     budgets: Vec<BudgetBody>,
+    /// The `max_cost` of the intent's governance policy, which is a budget of the intent in each unit; only in a list of the
+    /// scope of an intent that has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_limit: Option<CostLimitBody>,
+}
+
+/// The `max_cost` of an intent and its use.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CostLimit)]
+struct CostLimitBody {
+    /// The intent.
+    intent_id: IntentId,
+    /// The limit, in each unit separately.
+    #[schema(value_type = f64)]
+    limit: Box<RawValue>,
+    /// Its use, in each unit that has costs or reservations.
+    usage: Vec<CostLimitUsageBody>,
+}
+
+/// Use of an intent's `max_cost` in one unit.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CostLimitUsage)]
+struct CostLimitUsageBody {
+    /// The unit.
+    unit: String,
+    /// The sum of the costs.
+    #[schema(value_type = f64)]
+    spent: Box<RawValue>,
+    /// The reserved amounts that are not costs yet.
+    #[schema(value_type = f64)]
+    reserved: Box<RawValue>,
+    /// The rest of the limit; zero if it is exceeded.
+    #[schema(value_type = f64)]
+    left: Box<RawValue>,
+}
+
+impl CostLimitUsageBody {
+    fn new(usage: &CostLimitUsage) -> Result<Self, Problem> {
+        Ok(Self {
+            unit: usage.unit.clone(),
+            spent: amounts::number(usage.spent)?,
+            reserved: amounts::number(usage.reserved)?,
+            left: amounts::number(usage.left())?,
+        })
+    }
+}
+
+/// Returns the cost limit of the intent that the scope names.
+async fn cost_limit(
+    api: &HttpState,
+    asker: &Asker,
+    scope: Option<&Subject>,
+) -> Result<Option<CostLimitBody>, Problem> {
+    let Some(intent_id) = scope.and_then(Subject::intent) else { return Ok(None) };
+    let Some((limit, usage)) = cost_limits::usage(&api.ctx, &asker.caller, intent_id).await? else {
+        return Ok(None);
+    };
+    let usage = usage.iter().map(CostLimitUsageBody::new).collect::<Result<_, _>>()?;
+    Ok(Some(CostLimitBody { intent_id, limit: amounts::number(limit)?, usage }))
 }
 
 /// Create a budget
@@ -218,6 +278,7 @@ async fn create(request: HttpRequest, api: web::Data<HttpState>, asker: Asker, b
 /// List budgets
 ///
 /// With their use in the present window. Callers without the scope `admin` see those that pay for what they do themselves.
+/// The list of an intent's scope also has the intent's `max_cost`.
 #[utoipa::path(operation_id = "list_budgets", tag = "budgets",
     params(("scope" = Option<String>, Query, description = "Budgets of this scope alone"),
            ("after" = Option<String>, Query, description = "Id of the last budget of the previous page"), Limit1000),
@@ -229,7 +290,8 @@ async fn list(api: web::Data<HttpState>, asker: Asker, query: Query) -> Reply {
     let found = budgets::list(&api.ctx, &asker.caller, scope.as_ref(), after, query.limit(PAGE)?).await?;
     let now = api.ctx.now();
     let bodies = found.into_iter().map(|usage| BudgetBody::new(usage, now, asker.dialect));
-    ok(&BudgetList { budgets: bodies.collect::<Result<_, _>>()? })
+    let cost_limit = cost_limit(&api, &asker, scope.as_ref()).await?;
+    ok(&BudgetList { budgets: bodies.collect::<Result<_, _>>()?, cost_limit })
 }
 
 /// Get a budget

@@ -1,9 +1,11 @@
 //! Cost limits of intents (RFC-0013 `max_cost`): what was spent on an intent and what is reserved for it, by its jobs and by
 //! calls that belong to no job, stays within the limit. Each unit is counted separately.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use entente_domain::access::Level;
 use entente_domain::amounts::Amount;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
 use entente_domain::openintent::governance::GovernancePolicy;
 use entente_domain::refusal::Refusal;
@@ -12,7 +14,8 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::costs;
-use crate::Outcome;
+use crate::access::membership;
+use crate::{Caller, Ctx, Outcome};
 
 /// Amounts by unit.
 type Amounts = BTreeMap<String, Amount>;
@@ -25,7 +28,45 @@ pub struct CostLimit {
     reserved: Amounts,
 }
 
+/// Use of a cost limit in one unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostLimitUsage {
+    /// The unit.
+    pub unit: String,
+    /// The limit.
+    pub limit: Amount,
+    /// The sum of the costs.
+    pub spent: Amount,
+    /// The reserved amounts that are not costs yet.
+    pub reserved: Amount,
+}
+
+impl CostLimitUsage {
+    /// Returns the rest of the limit; zero if it is exceeded.
+    #[must_use]
+    pub fn left(&self) -> Amount {
+        let left = self.limit - self.spent - self.reserved;
+        if left.is_negative() { Amount::ZERO } else { left }
+    }
+}
+
 impl CostLimit {
+    /// Returns the use of the limit in each unit that has costs or reservations.
+    fn usage(&self) -> Vec<CostLimitUsage> {
+        let limit = self.policy.max_cost.unwrap_or(Amount::ZERO);
+        let units: BTreeSet<&String> = self.spent.keys().chain(self.reserved.keys()).collect();
+        let of = |amounts: &Amounts, unit| amounts.get(unit).copied().unwrap_or(Amount::ZERO);
+        units
+            .into_iter()
+            .map(|unit| CostLimitUsage {
+                unit: unit.clone(),
+                limit,
+                spent: of(&self.spent, unit),
+                reserved: of(&self.reserved, unit),
+            })
+            .collect()
+    }
+
     fn spent(&self, unit: &str) -> Amount {
         self.spent.get(unit).copied().unwrap_or(Amount::ZERO)
     }
@@ -111,6 +152,27 @@ pub async fn load(conn: &mut PgConnection, intents: &[IntentId]) -> Outcome<BTre
         amounts.iter().for_each(|(unit, amount)| add(&mut limit.reserved, unit, *amount));
     }
     Ok(limits)
+}
+
+/// Returns an intent's cost limit and its use in each unit; `None` if it has no limit, or if the caller may not see it: admins
+/// see that of every intent, others that of intents which they may read.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn usage(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent: IntentId,
+) -> Outcome<Option<(Amount, Vec<CostLimitUsage>)>> {
+    // One snapshot, so that a reservation that becomes a cost is not counted twice.
+    let mut tx = ctx.snapshot().await?;
+    let shown = caller.has(Scope::Admin) || {
+        let member = membership::find(&mut tx, &caller.agent, intent, ctx.now()).await?;
+        caller.has(Scope::IntentsRead) && member.is_some_and(|member| member.access.reaches(Level::Read))
+    };
+    let limit = if shown { load(&mut tx, &[intent]).await?.remove(&intent) } else { None };
+    tx.commit().await?;
+    Ok(limit.and_then(|limit| Some((limit.policy.max_cost?, limit.usage()))))
 }
 
 /// Reserved amounts of the jobs of these intents, and of calls for them.

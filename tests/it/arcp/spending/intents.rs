@@ -83,3 +83,36 @@ async fn calls_at_once_on_two_servers_stay_within_an_intents_limit() {
     other.end().await;
     one.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cost_limit_of_an_intent_is_listed_with_the_budgets_of_its_scope() {
+    let world = World::start().await;
+    let (ada, any) = (world.agent("agent.ada").await, world.any());
+    let hand = Hand::of(&any, "echo@1").await;
+    let intent = governed(&ada, json!({ "max_cost": 2 })).await;
+    let path = format!("/budgets?scope=intent:{intent}");
+    let unused = ada.get(&path).await.ok();
+    assert_eq!(unused["cost_limit"], json!({ "intent_id": intent, "limit": 2, "usage": [] }));
+    ada.post("/jobs", json!({ "agent": "echo", "intent_id": intent })).await.is(201);
+    let job = hand.one().await;
+    hand.tell(&job, "authorize", reserving("0.5")).await.ok();
+    let cost = json!({ "cost_type": "tokens", "amount": 1.2, "unit": "USD", "agent_id": "agent.ada" });
+    ada.post(&format!("/intents/{intent}/costs"), cost).await.ok();
+    let usage = json!([{ "unit": "USD", "spent": 1.2, "reserved": 0.5, "left": 0.3 }]);
+    let admin = world.admin().await;
+    for reader in [&ada, &any, &admin] {
+        assert_eq!(reader.get(&path).await.ok()["cost_limit"]["usage"], usage);
+    }
+    // A cost beyond the limit leaves zero; a closed list of access hides the limit as it hides the intent.
+    hand.tell(&job, "result", json!({ "result": 1 })).await.ok();
+    let closed = json!({ "default_policy": "closed", "entries": [] });
+    ada.put(&format!("/intents/{intent}/acl"), closed).await.ok();
+    let stranger = world.agent("agent.stranger").await;
+    assert_eq!(stranger.get(&path).await.ok(), json!({ "budgets": [] }));
+    assert!(ada.get(&path).await.ok()["cost_limit"]["usage"][0]["reserved"] == json!(0));
+    // Neither an intent without a limit nor another scope has one.
+    let free = governed(&ada, json!({})).await;
+    assert_eq!(ada.get(&format!("/budgets?scope=intent:{free}")).await.ok(), json!({ "budgets": [] }));
+    assert!(any.get("/budgets").await.ok().get("cost_limit").is_none());
+    world.end().await;
+}
