@@ -337,6 +337,7 @@ fn context(config: &Config, base: Base, seeded_keys: bool) -> Result<Ctx, StartE
         grants: Arc::new(Grants::new(&metrics)),
         channel_intents: Arc::new(ChannelIntentCache::new(&metrics)),
         beats: Arc::default(),
+        strict_agents: Arc::default(),
         stops: Arc::default(),
         operations: Arc::default(),
         server_keys: Arc::new(server_keys),
@@ -376,6 +377,7 @@ async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
     }
     patiently(async || keys::refresh(ctx).await).await?;
     patiently(async || ctx.stops.refresh(ctx).await).await?;
+    patiently(async || ctx.strict_agents.refresh(ctx).await).await?;
     for seed in given {
         patiently(async || seeds::seed(ctx, seed.kind, &seed.id, &seed.secret).await).await?;
     }

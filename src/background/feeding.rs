@@ -15,7 +15,7 @@ use entente_runtime::tasks::Tasks;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::lookout::{KEYS, Lookout, STOPS};
+use super::lookout::{KEYS, Lookout, STOPS, STRICT};
 use super::{FEED_TURN, every, keep, note, tick, timely};
 
 /// Interval of the check for missed commits.
@@ -49,9 +49,12 @@ pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
     keep(ctx, tasks, "feed look-around", poll);
     keep(ctx, tasks, "order over everything", number);
     let lookout = Arc::clone(lookout);
-    let stops = Arc::clone(&lookout);
+    let (stops, strict) = (Arc::clone(&lookout), Arc::clone(&lookout));
     keep(ctx, tasks, "keys refresh", move |ctx, stopping| refresh(ctx, Arc::clone(&lookout), stopping));
     keep(ctx, tasks, "stops refresh", move |ctx, stopping| refresh_stops(ctx, Arc::clone(&stops), stopping));
+    keep(ctx, tasks, "strict agents refresh", move |ctx, stopping| {
+        refresh_strict_agents(ctx, Arc::clone(&strict), stopping)
+    });
 }
 
 /// Gives numbers to what was committed here, also while nobody reads everything (`kernel::log::order`); idle servers do
@@ -157,6 +160,15 @@ async fn refresh(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
     while stopping.run_until_cancelled(lookout.found(KEYS)).await.is_some() {
         if let Err(failure) = timely(FEED_TURN, keys::refresh(&ctx)).await {
             note("keys refresh", &failure);
+        }
+    }
+}
+
+/// Renews the copy of the agents whose writes have to name their epoch, after a change on another server.
+async fn refresh_strict_agents(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
+    while stopping.run_until_cancelled(lookout.found(STRICT)).await.is_some() {
+        if let Err(failure) = timely(FEED_TURN, ctx.strict_agents.refresh(&ctx)).await {
+            note("strict agents refresh", &failure);
         }
     }
 }

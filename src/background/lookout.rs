@@ -39,11 +39,14 @@ pub const LETTERS: &str = "letters";
 /// Drops changed keys from the cache.
 pub const KEYS: &str = "keys";
 
+/// Renews the copy of the agents whose writes have to name their epoch.
+pub const STRICT: &str = "strict";
+
 /// Renews the copy of the stops in force.
 pub const STOPS: &str = "stops";
 
 /// The words of the look that are no sweep's name.
-const OTHERS: [&str; 7] = [FAN_OUT, DELIVERIES, REVOCATIONS, BRIDGES, LETTERS, KEYS, STOPS];
+const OTHERS: [&str; 8] = [FAN_OUT, DELIVERIES, REVOCATIONS, BRIDGES, LETTERS, KEYS, STRICT, STOPS];
 
 /// What the last look found, by its words.
 #[derive(Debug)]

@@ -15,6 +15,7 @@ use entente_domain::payload::questions::carries_question;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::identity::entities::speaks_for;
 use entente_kernel::{AppError, Caller, Outcome};
+use entente_runtime::fences;
 
 use crate::Ctx;
 use crate::envelopes::{Disposition, Original, PreparedEnvelope, note_refusal};
@@ -145,7 +146,7 @@ fn refuse_broadcast(envelope: &Envelope, body: &str) -> Result<(), Refusal> {
 /// answer if the envelope is for the server.
 async fn prepare(ctx: &Ctx, caller: &Caller, book: &PolicySnapshot, bytes: &[u8]) -> Outcome<Prepared> {
     let envelope = read(bytes)?;
-    ctx.stops.objection(caller, envelope.sender.as_str(), None).map_or(Ok(()), Err)?;
+    ctx.objection(caller, envelope.sender.as_str(), None).map_or(Ok(()), Err)?;
     let now = ctx.now();
     let settings = &ctx.state.settings;
     // Before anything else is done with it (AEE §11.2).
@@ -188,6 +189,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &PolicySnapshot, bytes: &[u8]
         disposition: Disposition::Deliver,
         made: None,
         refutation: None,
+        fence: fences::current().pop(),
         envelope,
     };
     if prepared.envelope.recipient != settings.entity {

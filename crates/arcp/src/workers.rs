@@ -142,7 +142,7 @@ pub async fn register(ctx: &Ctx, caller: &Caller, ask: WorkerAsk) -> Outcome<Wor
     if ask.labels.len() > METADATA_BYTES {
         return Err(wrong("labels", "has more than 16 KiB").into());
     }
-    let mut conn = ctx.pool.acquire().await?;
+    let mut conn = ctx.pool.writing().await?;
     let agents = taken(&mut conn, caller, &ask.agents).await?;
     let now = ctx.now();
     let worker = Worker {
@@ -173,6 +173,7 @@ pub async fn register(ctx: &Ctx, caller: &Caller, ask: WorkerAsk) -> Outcome<Wor
     )
     .execute(&mut *conn)
     .await?;
+    conn.done().await?;
     Ok(worker)
 }
 

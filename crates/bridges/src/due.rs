@@ -34,8 +34,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
                                            WHEN 'active' THEN coalesce(unhealthy_after_seconds, 90)
                                            ELSE coalesce(dead_after_seconds, 300) END) <= $1)),
              ('drains', EXISTS (SELECT 1 FROM agents
-                                WHERE status = 'draining'
-                                  AND draining_since + make_interval(secs => drain_timeout_seconds) <= $1)),
+                                WHERE status = 'draining' AND draining_since + make_interval(secs => drain_timeout_seconds) <= $1)),
              ('pairs', EXISTS (SELECT 1 FROM aee_pairs WHERE status IN ('open', 'held') AND deadline <= $1)),
              ('moments', EXISTS (SELECT 1 FROM moments WHERE due_at <= $1)
                  OR EXISTS (SELECT 1 FROM moments m JOIN job_clock c ON c.job_id = m.job_id
@@ -58,8 +57,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
                                     AND (t.namespace IS NULL OR i.namespace = t.namespace))))),
              ('federation_reports', EXISTS (SELECT 1 FROM federation_deliveries WHERE ended_at IS NULL)),
              ('tool_grants', EXISTS (SELECT 1 FROM tool_credentials WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)
-                 OR EXISTS (SELECT 1 FROM tool_grants
-                            WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)),
+                 OR EXISTS (SELECT 1 FROM tool_grants WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)),
              ('fan-out', EXISTS (SELECT 1 FROM webhook_endpoints WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM webhook_replays)),
              ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts
                                     WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))),
@@ -73,11 +71,13 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('reservations', EXISTS (SELECT 1 FROM spend_reservations WHERE expires_at <= $1 AND ended_at IS NULL)),
              ('stops', $3 < greatest(-1, (SELECT max(changed_seq) FROM stops), (SELECT max(changed_seq) FROM budgets),
                                      (SELECT max(changed_seq) FROM teams))),
+             ('strict', EXISTS (SELECT 1 FROM agent_sessions WHERE strict_seq > greatest($4::bigint, 0))),
              ('keys', EXISTS (SELECT 1 FROM keys WHERE changed_seq > $2))
          ) AS w (word, due)"#,
         ctx.now(),
         ctx.grants.seen(),
-        ctx.stops.seen()
+        ctx.stops.seen(),
+        ctx.strict_agents.seen()
     )
     .fetch_all(&ctx.pool)
     .await?;

@@ -1,4 +1,4 @@
-//! `entente agent`: the directory of agents.
+//! `entente agent`: the directory of agents, and their sessions.
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
@@ -51,6 +51,14 @@ enum Verb {
         /// The agent's id
         id: String,
     },
+    /// Open a session of an agent: its epoch refuses the writes of the agent's earlier processes
+    Session {
+        /// The agent's id
+        id: String,
+        /// Whether every write of the agent has to name its epoch from now on
+        #[arg(long, value_name = "true|false")]
+        strict: Option<bool>,
+    },
     /// Drain an agent: it finishes its work and takes no more
     Drain {
         /// The agent's id
@@ -87,6 +95,10 @@ impl Agents {
             }
             Verb::Show { id } => api.get(&path(&id, "/record"), &[]).await?,
             Verb::Heartbeat { id } => api.post(&path(&id, "/heartbeat"), &json!({})).await?,
+            Verb::Session { id, strict } => {
+                let opened = api.post(&path(&id, "/sessions"), &json!({ "strict": strict })).await?;
+                return self.remote.show(&opened, &[]);
+            }
             Verb::Drain { id } => api.post(&path(&id, "/drain"), &json!({})).await?,
             Verb::Status { id, status } => {
                 api.act(Method::PATCH, &path(&id, "/status"), &json!({ "status": status })).await?

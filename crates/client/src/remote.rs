@@ -6,6 +6,7 @@ pub mod relay;
 use std::time::Duration;
 
 use clap::Args;
+use entente_domain::identity::epochs;
 use entente_runtime::tls;
 use reqwest::header::SET_COOKIE;
 use reqwest::redirect::Policy;
@@ -36,6 +37,9 @@ pub(super) struct Remote {
     // Clap identifies global arguments by id: another command's `--agent` must not be mistaken for this one.
     #[arg(long = "as", global = true, value_name = "AGENT")]
     acting_as: Option<String>,
+    /// The epoch of the agent's session: writes take effect only while it is the latest (`entente agent session`)
+    #[arg(long, env = "ENTENTE_EPOCH", global = true, value_name = "NUMBER")]
+    epoch: Option<u64>,
     /// Print the server's answer as JSON
     #[arg(long, global = true)]
     pub(super) json: bool,
@@ -135,6 +139,7 @@ pub struct Api {
     base: String,
     key: Option<String>,
     agent: Option<String>,
+    epoch: Option<u64>,
 }
 
 impl Remote {
@@ -146,7 +151,7 @@ impl Remote {
     /// Creates the client that the arguments and the environment describe.
     pub(super) fn api(&self) -> Result<Api, Failure> {
         let api = Api::new(&self.url, api_key())?;
-        Ok(Api { agent: self.acting_as.clone(), ..api })
+        Ok(Api { agent: self.acting_as.clone(), epoch: self.epoch, ..api })
     }
 
     /// Prints an answer: a list as a table, a record as its fields, or anything as JSON on request.
@@ -182,7 +187,7 @@ impl Api {
     /// The HTTP client cannot be set up.
     pub fn new(url: &str, key: Option<String>) -> Result<Self, Failure> {
         let http = client(Policy::default())?;
-        Ok(Self { http, base: url.trim_end_matches('/').to_owned(), key, agent: None })
+        Ok(Self { http, base: url.trim_end_matches('/').to_owned(), key, agent: None, epoch: None })
     }
 
     /// Returns the same client with another key.
@@ -213,6 +218,9 @@ impl Api {
         }
         if let Some(agent) = &self.agent {
             request = request.header("X-Agent-ID", agent);
+        }
+        if let Some(epoch) = self.epoch {
+            request = request.header(epochs::HEADER, epoch);
         }
         request
     }

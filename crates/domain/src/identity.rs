@@ -2,6 +2,7 @@
 
 pub mod agent_keys;
 pub mod authority;
+pub mod epochs;
 pub mod identities;
 pub mod keys;
 pub mod people;

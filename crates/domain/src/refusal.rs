@@ -200,6 +200,10 @@ codes! {
     AlreadyDecided = "already_decided";
     /// What the request is about was stopped; the message names the stop and its reason.
     Stopped = "stopped";
+    /// The agent has a later session than the one that the request names; this process must stop writing for it.
+    StaleEpoch = "stale_epoch";
+    /// Writes of this agent have to name the epoch of its session (`Entente-Epoch`).
+    EpochRequired = "epoch_required";
     /// Too many requests with this key; wait as long as `Retry-After` says.
     RateLimited = "rate_limited";
     /// Too many open streams or waiting requests with this key.

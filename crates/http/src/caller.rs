@@ -10,12 +10,14 @@ use std::time::Instant;
 
 use actix_web::dev::Payload as Incoming;
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
+use entente_domain::identity::epochs::{self, Fence};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::rate::{Allowance, Verdict};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
 use entente_kernel::identity::authentication;
 use entente_kernel::{Caller, Grant, OpenRequest};
+use entente_runtime::fences;
 
 use super::error::Problem;
 use super::wire::recognise;
@@ -68,8 +70,24 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
     request.extensions_mut().insert(dialect);
     request.extensions_mut().insert(Arc::clone(&grant));
     let caller = Caller::new(grant, agent.filter(|agent| !agent.is_empty()), api.ctx.now())?;
+    fence(request, &caller, api)?;
     let caller = caller.traced(request.extensions().get::<Trace>().copied()).within(open);
     Ok(Asker { caller, dialect })
+}
+
+/// Sets the session of the agent that the request's writes belong to (`Entente-Epoch`), and requires one where the agent is
+/// strict. The transactions of the request require that it is the latest.
+fn fence(request: &HttpRequest, caller: &Caller, api: &HttpState) -> Result<(), Problem> {
+    if request.method().is_safe() {
+        return Ok(());
+    }
+    if let Some(value) = request.headers().get(epochs::HEADER) {
+        fences::set(Fence::read(&caller.agent, value.to_str().unwrap_or_default())?);
+    }
+    // A process opens its session before it has an epoch.
+    let opens = request.match_pattern().is_some_and(|path| path.ends_with("/agents/{agent_id}/sessions"));
+    let objection = api.ctx.strict_agents.objection(&caller.agent).filter(|_| !opens);
+    objection.map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 
 /// Returns the client's network address, by which its authentication attempts are counted.

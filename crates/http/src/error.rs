@@ -165,7 +165,7 @@ pub fn status(code: Code) -> StatusCode {
         // The SDK raises its `ValidationError` only for 400, and treats a dependency cycle as one (OI-3.5.1).
         Code::InvalidJson | Code::IfMatchRequired | Code::DependencyCircle => StatusCode::BAD_REQUEST,
         Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-        Code::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
+        Code::PreconditionRequired | Code::EpochRequired => StatusCode::PRECONDITION_REQUIRED,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         Code::ScopeMissing
         | Code::MayNotActAs
@@ -210,6 +210,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::MomentNotOpen
         | Code::CircumstancesChanged
         | Code::AlreadyDecided
+        | Code::StaleEpoch
         | Code::InvalidTransition => StatusCode::CONFLICT,
         Code::TooLarge | Code::ResultTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::RateLimited | Code::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
@@ -255,7 +256,9 @@ fn job_code(code: Code) -> &'static str {
         Code::TooManyStreams => "TOO_MANY_STREAMS",
         Code::RequestTimeout => "REQUEST_TIMEOUT",
         Code::Unavailable => "UNAVAILABLE",
-        Code::ClaimLost | Code::JobEnded | Code::NoResult => code.wire(),
+        Code::ClaimLost | Code::JobEnded | Code::NoResult | Code::StaleEpoch | Code::EpochRequired => {
+            code.wire()
+        }
         code => Fault::from(code).wire(),
     }
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod access_requests;
+mod agent_sessions;
 mod assignments;
 mod audit;
 mod budgets;
@@ -29,6 +30,7 @@ pub fn routes(config: &mut Routes<'_>) {
     access::routes(config);
     access_requests::routes(config);
     identities::routes(config);
+    agent_sessions::routes(config);
     checkpoints::routes(config);
     streams::routes(config);
     subscriptions::routes(config);

@@ -17,6 +17,7 @@ use entente_domain::identity::keys::Dialect;
 use entente_domain::traces::Trace;
 use entente_kernel::{AppError, OpenRequest};
 use entente_runtime::deadlines::{self, Late};
+use entente_runtime::fences;
 use entente_runtime::metrics::RequestLabels;
 use entente_runtime::spans::{Answered, Span};
 use futures_util::FutureExt as _;
@@ -95,7 +96,8 @@ async fn handle(
     let watch = Watch::default();
     request.extensions_mut().insert(watch.clone());
     let unheard = unheard(api.clone(), id.clone(), began);
-    let handler = Box::pin(deadlines::request(AssertUnwindSafe(next.call(request)).catch_unwind()));
+    let handler =
+        Box::pin(deadlines::request(fences::request(AssertUnwindSafe(next.call(request)).catch_unwind())));
     let caught = UnderWay::new(handler, unheard, watch, api.as_ref().map(|api| api.tasks.clone())).await;
     let mut response = match caught {
         Ok(Ok(passed)) => passed?.map_into_boxed_body(),

@@ -87,6 +87,7 @@ pub async fn keep(
     seen: i64,
     next: &ReadingCursor,
 ) -> Outcome<bool> {
+    let mut conn = ctx.pool.writing().await?;
     let done = sqlx::query!(
         "-- cursors::keep
          INSERT INTO reading_cursors AS c (principal_id, agent_id, subject, name, answer, began, ended, used_at)
@@ -107,8 +108,9 @@ pub async fn keep(
         seen,
         CURSORS
     )
-    .execute(&ctx.pool)
+    .execute(&mut *conn)
     .await?;
+    conn.done().await?;
     Ok(done.rows_affected() == 1)
 }
 

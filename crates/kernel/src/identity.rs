@@ -6,6 +6,7 @@ pub mod authentication;
 pub(crate) mod authority;
 pub mod caller;
 pub mod entities;
+pub mod epochs;
 pub mod grants;
 pub mod identities;
 pub mod keys;

@@ -58,6 +58,7 @@ pub use hooks::Hooks;
 pub use identity::agents::Beats;
 pub use identity::authentication::TokenSecret;
 pub use identity::caller::Caller;
+pub use identity::epochs::StrictAgents;
 pub use identity::grants::{Grant, Grants};
 pub use identity::server_keys::ServerKeys;
 pub use log::intent_tx::IntentTx;
@@ -122,6 +123,8 @@ pub struct Ctx {
     pub state_changes: Arc<StateChanges>,
     /// State shared by everything that handles webhooks.
     pub webhooks: Arc<Webhooks>,
+    /// Copy of the agents whose writes have to name their epoch.
+    pub strict_agents: Arc<StrictAgents>,
     /// Copy of the stops in force.
     pub stops: Arc<Stops>,
     /// Group commit of operations on intents.
@@ -239,7 +242,15 @@ impl Ctx {
     /// As [`Self::begin`].
     pub async fn snapshot(&self) -> Outcome<Tx> {
         deadlines::extend(limits::LONG_READ);
-        Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_long_read())).await?)
+        Ok(self.pool.begin_unfenced(AssertSqlSafe(limits::begin_long_read())).await?)
+    }
+
+    /// Returns the refusal of what a caller says as `speaker`, if that is stopped, or has to name the epoch of its session
+    /// and does not.
+    #[must_use]
+    pub fn objection(&self, caller: &Caller, speaker: &str, intent: Option<IntentId>) -> Option<Refusal> {
+        let stopped = self.stops.objection(caller, speaker, intent);
+        stopped.or_else(|| self.strict_agents.objection(speaker))
     }
 
     /// Begins a transaction that holds these advisory locks.

@@ -3,7 +3,9 @@
 
 use std::collections::HashSet;
 
+use entente_domain::identity::epochs::Fence;
 use entente_runtime::deadlines::{self, within};
+use entente_runtime::fences;
 use entente_store::limits;
 
 use super::{AppError, Outcome};
@@ -29,6 +31,9 @@ pub trait Many: Send {
 
     /// Lane that keeps a command in order (`store/src/commit.rs`).
     fn lane(command: &Self::Command) -> u64;
+
+    /// Session that has to be its agent's latest for the command to take effect.
+    fn fence(command: &Self::Command) -> Option<&Fence>;
 
     /// Executes the commands in one transaction.
     fn together(
@@ -65,7 +70,7 @@ pub async fn all<M: Many>(
             return batch.answers;
         }
         let tried: Vec<&M::Command> = left.iter().map(|index| &commands[*index]).collect();
-        let locked = match timely(many.together(&tried)).await {
+        let locked = match timely(fenced(many, &tried)).await {
             Ok(Together::Done(answers)) => {
                 for (index, answer) in left.iter().zip(answers) {
                     batch.answers[*index] = Some(answer);
@@ -88,7 +93,7 @@ pub async fn all<M: Many>(
                     timely(many.locked(&tried)).await.unwrap_or_default()
                 }
             }
-            // An unforeseen failure, or a key that another server has just used.
+            // An unforeseen failure, a key that another server has just used, or a session that is not the latest.
             Err(failure) => {
                 tracing::debug!(error = %failure, batch = left.len(), "a batch is done one by one");
                 Vec::new()
@@ -105,7 +110,7 @@ pub async fn all<M: Many>(
 /// Executes the commands in one transaction that waits for locks; each gets an answer.
 pub async fn waiting<M: Many>(many: &mut M, commands: &[M::Command]) -> Vec<Outcome<M::Answer>> {
     let tried: Vec<&M::Command> = commands.iter().collect();
-    match patiently(many.together(&tried)).await {
+    match patiently(fenced(many, &tried)).await {
         Ok(Together::Done(answers)) => answers,
         Ok(Together::Locked(_)) => commands.iter().map(|_| Err(locked())).collect(),
         Err(failure @ (AppError::Unavailable(_) | AppError::RolledBack { .. })) => {
@@ -116,7 +121,7 @@ pub async fn waiting<M: Many>(many: &mut M, commands: &[M::Command]) -> Vec<Outc
             tracing::debug!(error = %failure, batch = tried.len(), "commands that waited are done one by one");
             let mut answers = Vec::with_capacity(tried.len());
             for command in tried {
-                answers.push(match patiently(many.together(&[command])).await {
+                answers.push(match patiently(fenced(many, &[command])).await {
                     Ok(Together::Done(mut alone)) => alone.pop().unwrap_or_else(|| Err(locked())),
                     Ok(Together::Locked(_)) => Err(locked()),
                     Err(failure) => Err(failure),
@@ -125,6 +130,12 @@ pub async fn waiting<M: Many>(many: &mut M, commands: &[M::Command]) -> Vec<Outc
             answers
         }
     }
+}
+
+/// Executes commands in one transaction, which requires their sessions.
+async fn fenced<M: Many>(many: &mut M, commands: &[&M::Command]) -> Outcome<Together<Outcome<M::Answer>>> {
+    let fences = commands.iter().filter_map(|command| M::fence(command)).cloned().collect();
+    fences::within(fences, many.together(commands)).await
 }
 
 fn locked() -> AppError {
@@ -164,7 +175,7 @@ impl<M: Many> Batch<'_, M> {
                 self.put_aside(std::iter::once(index));
                 continue;
             }
-            self.answers[index] = match timely(many.together(&[command])).await {
+            self.answers[index] = match timely(fenced(many, &[command])).await {
                 Ok(Together::Done(mut answers)) => answers.pop(),
                 Ok(Together::Locked(_)) => None,
                 Err(failure) if failure.is_contended() => {

@@ -12,7 +12,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::epochs::Fence;
 use entente_domain::ids::{IntentId, NodeId};
+use entente_runtime::fences;
 use entente_runtime::tasks::Tasks;
 use entente_store::commit::{BatchHandler, GroupCommit};
 use entente_store::limits;
@@ -88,6 +90,7 @@ struct Command {
     intent_id: IntentId,
     once: Option<Idempotency>,
     operation: Box<dyn AnyOperation>,
+    fence: Option<Fence>,
 }
 
 impl Command {
@@ -135,7 +138,8 @@ impl Ctx {
         once: Option<&Idempotency>,
     ) -> Outcome<O::Answer> {
         let (caller_of, once) = (caller.clone(), once.cloned());
-        let command = Command { caller: caller_of, intent_id, once, operation: Box::new(operation) };
+        let (operation, fence) = (Box::new(operation), fences::current().pop());
+        let command = Command { caller: caller_of, intent_id, once, operation, fence };
         let answers: Vec<Answer> = match self.operations.0.get() {
             Some(writers) => {
                 let answers = writers.submit(lock_key(intent_id).unsigned_abs(), vec![command]).await;
@@ -206,6 +210,10 @@ impl Many for Batch<'_> {
 
     fn lane(command: &Command) -> u64 {
         lock_key(command.intent_id).cast_unsigned()
+    }
+
+    fn fence(command: &Command) -> Option<&Fence> {
+        command.fence.as_ref()
     }
 
     async fn together(&mut self, commands: &[&Command]) -> Outcome<Together<Answer>> {

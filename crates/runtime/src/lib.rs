@@ -4,6 +4,7 @@
 pub mod cache;
 pub mod deadlines;
 pub mod environment;
+pub mod fences;
 pub mod keyed;
 pub mod lines;
 pub mod metrics;

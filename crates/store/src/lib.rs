@@ -73,6 +73,12 @@ pub fn rolled_back(error: &sqlx::Error) -> Option<&'static str> {
     ROLLED_BACK.into_iter().find(|state| *state == code)
 }
 
+/// Returns whether an error reports that a session is not its agent's latest (`require_epoch`).
+#[must_use]
+pub fn is_stale(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "EN001")
+}
+
 /// Returns whether an error ends its connection.
 #[must_use]
 pub fn is_disconnected(error: &sqlx::Error) -> bool {

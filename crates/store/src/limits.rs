@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use entente_domain::canonical::hex;
+use entente_domain::identity::epochs::Fence;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, Executor as _};
 
@@ -169,6 +171,20 @@ pub fn begin_with_locks(locks: &[i64], patience: Option<Duration>) -> String {
         patience.unwrap_or_default(),
         list.join(",")
     )
+}
+
+/// Returns the SQL that fails unless each of these sessions is its agent's latest, to be put before the SQL that begins a
+/// transaction.
+///
+/// The names of agents are client input: they get into this text as hexadecimal digits only. The locks are those of the
+/// transaction (see [`begin_with_locks`]): until it ends, no later session is opened.
+#[must_use]
+pub(super) fn require_epochs(fences: &[Fence]) -> String {
+    let call = |fence: &Fence| {
+        let name = hex(fence.agent.as_bytes());
+        format!("require_epoch(convert_from(decode('{name}', 'hex'), 'UTF8'), {})", fence.epoch)
+    };
+    format!("SELECT {}", fences.iter().map(call).collect::<Vec<_>>().join(", "))
 }
 
 /// Returns the SQL that begins a transaction which hardly waits for locks ([`AT_ONCE`]).

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use entente_runtime::deadlines::doubtful;
+use entente_runtime::fences;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _};
@@ -21,14 +22,15 @@ use sqlx::postgres::{
     PgConnectOptions, PgConnection, PgListener, PgQueryResult, PgRow, PgStatement, PgTypeInfo,
 };
 use sqlx::{
-    Connection as _, Describe, Either, Execute, Executor, PgPool, Postgres, SqlSafeStr, SqlStr, Transaction,
+    AssertSqlSafe, Connection as _, Describe, Either, Execute, Executor, PgPool, Postgres, SqlSafeStr,
+    SqlStr, Transaction,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::confirmations::Confirmations;
-use crate::lives;
+use crate::{limits, lives};
 
 /// A connection idle for longer is tested before use, so that a restart of PostgreSQL fails no request; a
 /// connection in steady use is not, so that the hot path pays no extra round trip.
@@ -84,6 +86,49 @@ pub struct PooledTransaction {
     _permit: OwnedSemaphorePermit,
 }
 
+/// A connection for single statements that write, each of which commits by itself, unless they are fenced. Dropping it
+/// without [`done`](Self::done) rolls the fenced ones back.
+#[derive(Debug)]
+pub enum WriteConnection {
+    /// Each statement commits by itself.
+    Plain(PooledConnection),
+    /// A transaction that requires the sessions.
+    Fenced(PooledTransaction),
+}
+
+impl WriteConnection {
+    /// Commits what has not committed by itself.
+    ///
+    /// # Errors
+    /// The commit fails, or its outcome is unknown.
+    pub async fn done(self) -> Result<(), sqlx::Error> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Fenced(transaction) => transaction.commit().await,
+        }
+    }
+}
+
+impl Deref for WriteConnection {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        match self {
+            Self::Plain(connection) => connection,
+            Self::Fenced(transaction) => transaction,
+        }
+    }
+}
+
+impl DerefMut for WriteConnection {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        match self {
+            Self::Plain(connection) => connection,
+            Self::Fenced(transaction) => transaction,
+        }
+    }
+}
+
 /// A listener on a connection of a pool.
 #[derive(Debug)]
 pub struct PooledListener {
@@ -118,6 +163,19 @@ impl Pool {
         Ok(PooledConnection { opened: Some(opened), pool: self.clone(), _permit: permit })
     }
 
+    /// Takes a connection for single statements that write. They need no transaction, unless the current work names sessions
+    /// of agents, which have to be the latest ([`fences`]).
+    ///
+    /// # Errors
+    /// As [`Self::begin_with`].
+    pub async fn writing(&self) -> Result<WriteConnection, sqlx::Error> {
+        Ok(if fences::current().is_empty() {
+            WriteConnection::Plain(self.acquire().await?)
+        } else {
+            WriteConnection::Fenced(self.begin().await?)
+        })
+    }
+
     /// Begins a transaction.
     ///
     /// # Errors
@@ -126,11 +184,28 @@ impl Pool {
         self.begin_with("BEGIN").await
     }
 
-    /// Begins a transaction with this statement.
+    /// Begins a transaction with this statement. The sessions of agents that the current work names must be their latest,
+    /// and stay it until the transaction ends ([`fences`]).
+    ///
+    /// # Errors
+    /// As [`Self::acquire`]; the statement fails, or begins no transaction; a session is not the latest
+    /// ([`is_stale`](crate::is_stale)).
+    pub async fn begin_with(&self, statement: impl SqlSafeStr) -> Result<PooledTransaction, sqlx::Error> {
+        let statement = statement.into_sql_str();
+        let statement = match fences::current().as_slice() {
+            [] => statement,
+            // In the same round trip, and before the `BEGIN`: a refusal leaves no transaction open.
+            fences => AssertSqlSafe(format!("{}; {}", limits::require_epochs(fences), statement.as_str()))
+                .into_sql_str(),
+        };
+        self.begin_unfenced(statement).await
+    }
+
+    /// Begins a transaction that only reads, with this statement, whatever session the request names.
     ///
     /// # Errors
     /// As [`Self::acquire`]; the statement fails, or begins no transaction.
-    pub async fn begin_with(&self, statement: impl SqlSafeStr) -> Result<PooledTransaction, sqlx::Error> {
+    pub async fn begin_unfenced(&self, statement: impl SqlSafeStr) -> Result<PooledTransaction, sqlx::Error> {
         let statement = statement.into_sql_str();
         let (opened, permit) = self.take().await?;
         let transaction = Transaction::begin(opened.connection, Some(statement)).await?;

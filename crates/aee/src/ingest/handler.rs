@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use entente_domain::aee::envelopes::receipt::Receipt;
+use entente_domain::identity::epochs::Fence;
 use entente_domain::ids::NodeId;
 use entente_kernel::many;
 use entente_kernel::many::{Many, Together};
@@ -98,6 +99,10 @@ impl Many for Batch<'_> {
 
     fn lane(bundle: &Vec<PreparedEnvelope>) -> u64 {
         shard_of(bundle)
+    }
+
+    fn fence(bundle: &Vec<PreparedEnvelope>) -> Option<&Fence> {
+        bundle.iter().find_map(|prepared| prepared.fence.as_ref())
     }
 
     async fn together(&mut self, bundles: &[&Vec<PreparedEnvelope>]) -> Outcome<Together<Outcome<Receipt>>> {

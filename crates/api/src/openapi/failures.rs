@@ -122,5 +122,8 @@ fn codes(path: &str, method: &Method, operation: &Operation) -> Vec<Code> {
     if parameters.iter().any(optional) {
         codes.push(Code::PreconditionRequired);
     }
+    if writes {
+        codes.push(Code::EpochRequired);
+    }
     codes
 }

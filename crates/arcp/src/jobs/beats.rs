@@ -102,7 +102,7 @@ pub async fn beat(ctx: &Ctx, caller: &Caller, ask: &BeatAsk, stopping: &Cancella
 
 async fn beat_once(ctx: &Ctx, caller: &Caller, ask: &BeatAsk) -> Outcome<Beat> {
     let held = &ask.held;
-    let mut conn = ctx.pool.acquire().await?;
+    let mut conn = ctx.pool.writing().await?;
     let now = ctx.now();
     let directive = workers::seen(&mut conn, caller, ask.worker, ask.state.as_deref(), now).await?;
     let until = now + ctx.state.jobs.claim;
@@ -119,6 +119,7 @@ async fn beat_once(ctx: &Ctx, caller: &Caller, ask: &BeatAsk) -> Outcome<Beat> {
         (kept.signals_sent > after).then_some((one.job_id, after))
     });
     let signals = signals::waiting(&mut conn, &signalled.collect::<Vec<_>>()).await?;
+    conn.done().await?;
     Ok(Beat {
         directive,
         signals,

@@ -456,7 +456,7 @@ pub async fn return_unheard(ctx: &Ctx, caller: &Caller, ask: &ClaimAsk, claimed:
 /// # Errors
 /// The caller has no such worker.
 pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> {
-    let mut conn = ctx.pool.acquire().await?;
+    let mut conn = ctx.pool.writing().await?;
     workers::mine(&mut conn, caller, worker).await?;
     // Remove the worker first, so that a concurrent claim takes nothing more in its name.
     workers::forget(&mut conn, worker).await?;
@@ -467,7 +467,7 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
     )
     .fetch_all(&mut *conn)
     .await?;
-    drop(conn);
+    conn.done().await?;
     for id in held.into_iter().map(JobId::from) {
         give_back(ctx, id, |change| {
             let job = change.job();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::Job;
 use entente_domain::arcp::jobs::ends::End;
+use entente_domain::identity::epochs::Fence;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId, NodeId};
 use entente_domain::refusal::{Code, Refusal};
@@ -14,6 +15,7 @@ use entente_kernel::many;
 use entente_kernel::many::{Many, Together};
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Caller, Outcome, Tx, lock_key, nodes, try_locks};
+use entente_runtime::fences;
 use entente_runtime::tasks::Tasks;
 use entente_store::commit::{BatchHandler, GroupCommit};
 use entente_store::limits;
@@ -30,7 +32,14 @@ use crate::credentials;
 use crate::inventory;
 use crate::inventory::Known;
 
-/// A queued command.
+/// A queued command, and the session of an agent that has to be its latest.
+#[derive(Debug, Clone)]
+struct Fenced {
+    command: Command,
+    fence: Option<Fence>,
+}
+
+/// What a command does.
 #[derive(Debug, Clone)]
 enum Command {
     /// A job to accept.
@@ -60,23 +69,23 @@ struct Batch<'a> {
 }
 
 impl BatchHandler for Working {
-    type Command = Command;
+    type Command = Fenced;
     type Answer = Answer;
     type Memory = ();
 
     fn memory(&self) {}
 
-    fn lane(command: &Command) -> u64 {
+    fn lane(command: &Fenced) -> u64 {
         Batch::lane(command)
     }
 
-    async fn apply(&self, _memory: &mut (), commands: Vec<Command>) -> Vec<Result<Answer, Command>> {
+    async fn apply(&self, _memory: &mut (), commands: Vec<Fenced>) -> Vec<Result<Answer, Fenced>> {
         let mut batch = Batch { ctx: &self.ctx, waits: false };
         let answers = many::all(&mut batch, &commands, &mut HashSet::new()).await;
         commands.into_iter().zip(answers).map(|(command, answer)| answer.ok_or(command)).collect()
     }
 
-    async fn wait(&self, commands: Vec<Command>) -> Vec<Answer> {
+    async fn wait(&self, commands: Vec<Fenced>) -> Vec<Answer> {
         many::waiting(&mut Batch { ctx: &self.ctx, waits: true }, &commands).await
     }
 
@@ -86,12 +95,12 @@ impl BatchHandler for Working {
 }
 
 impl Many for Batch<'_> {
-    type Command = Command;
+    type Command = Fenced;
     type Answer = Done;
 
     /// Groups submissions by intent, if they name one; reports by job, because its intent is not known yet.
-    fn lane(command: &Command) -> u64 {
-        match command {
+    fn lane(fenced: &Fenced) -> u64 {
+        match &fenced.command {
             Command::Submit(submission) => match submission.ask.intent_id {
                 Some(intent) => lock_key(intent).cast_unsigned(),
                 None => first_bytes(&submission.ask.fingerprint),
@@ -100,8 +109,14 @@ impl Many for Batch<'_> {
         }
     }
 
-    async fn together(&mut self, commands: &[&Command]) -> Outcome<Together<Answer>> {
+    fn fence(fenced: &Fenced) -> Option<&Fence> {
+        fenced.fence.as_ref()
+    }
+
+    async fn together(&mut self, fenced: &[&Fenced]) -> Outcome<Together<Answer>> {
         let ctx = self.ctx;
+        let commands: Vec<&Command> = fenced.iter().map(|fenced| &fenced.command).collect();
+        let commands = commands.as_slice();
         let mut asked = look(ctx, commands).await?;
         loop {
             let mut tx = if self.waits {
@@ -129,15 +144,15 @@ impl Many for Batch<'_> {
         }
     }
 
-    async fn locked(&mut self, commands: &[&Command]) -> Outcome<Vec<usize>> {
-        let jobs: BTreeSet<JobId> = commands.iter().filter_map(|command| command.job()).collect();
+    async fn locked(&mut self, fenced: &[&Fenced]) -> Outcome<Vec<usize>> {
+        let jobs: BTreeSet<JobId> = fenced.iter().filter_map(|fenced| fenced.command.job()).collect();
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
         let mut conn = self.ctx.pool.acquire().await?;
         let locked = rows::locked(&mut conn, &jobs.into_iter().collect::<Vec<_>>()).await?;
-        let needs = |command: &&Command| command.job().is_some_and(|job| locked.contains(&job));
-        Ok((0..commands.len()).filter(|index| needs(&commands[*index])).collect())
+        let needs = |fenced: &&Fenced| fenced.command.job().is_some_and(|job| locked.contains(&job));
+        Ok((0..fenced.len()).filter(|index| needs(&fenced[*index])).collect())
     }
 }
 
@@ -391,7 +406,8 @@ impl JobWriter {
     }
 
     async fn ask(&self, shard: u64, command: Command) -> Answer {
-        let mut answers = self.group.submit(shard, vec![command]).await;
+        let fenced = Fenced { command, fence: fences::current().pop() };
+        let mut answers = self.group.submit(shard, vec![fenced]).await;
         match answers.pop() {
             Some(Ok(answer)) => answer,
             Some(Err(unanswered)) => Err(unanswered.into()),

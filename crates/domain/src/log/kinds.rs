@@ -94,6 +94,8 @@ kinds! {
     AgentStatusChanged = "agent.status_changed";
     /// An agent was given up (system log).
     AgentDead = "agent.dead";
+    /// An agent opened a session, whose epoch refuses the writes of its earlier ones (system log).
+    AgentSessionOpened = "agent.session_opened";
     /// A principal was created (system log).
     PrincipalCreated = "principal.created";
     /// A key was made (system log).

@@ -32,7 +32,8 @@ pub async fn heartbeat(
     caller.require(Scope::AgentsWrite)?;
     entente_domain::access::check_list("tasks_in_progress", &tasks_in_progress)?;
     caller.speaker("agent_id", Some(agent_id), ctx.settings.strict)?;
-    let mut connection = ctx.pool.acquire().await?;
+    // A heartbeat is written later, with others; its session is judged now.
+    let mut connection = ctx.pool.writing().await?;
     let mut agent = find(&mut connection, agent_id).await?.ok_or_else(|| not_found("agent"))?;
     drop(connection);
     ctx.beats.show(&mut agent);

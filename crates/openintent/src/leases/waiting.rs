@@ -142,6 +142,7 @@ impl Place<'_> {
     async fn take(&self) -> Outcome<()> {
         let now = self.ctx.now();
         let path = LeaseScope::parse(&self.ask.scope)?.to_string();
+        let mut conn = self.ctx.pool.writing().await?;
         sqlx::query!(
             "-- lease_waits::take
              WITH gone AS (
@@ -162,8 +163,9 @@ impl Place<'_> {
             plus_seconds(now, PLACE),
             LEFT
         )
-        .execute(&self.ctx.pool)
+        .execute(&mut *conn)
         .await?;
+        conn.done().await?;
         Ok(())
     }
 

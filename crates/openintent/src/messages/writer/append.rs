@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::epochs::Fence;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Event};
 use entente_domain::openintent::messages::Message;
 use entente_domain::refusal::Refusal;
 use entente_domain::traces::Trace;
 use entente_kernel::Outcome;
+use entente_runtime::fences;
 
 use super::Command;
 
@@ -29,13 +31,22 @@ pub(super) struct EventCommand {
     pub trace: Option<Trace>,
 }
 
-/// A command of the group commit.
+/// What a command appends.
 #[derive(Debug, Clone)]
-pub(super) enum Append {
+pub(super) enum Addition {
     /// Sends a message.
     Message(Command),
     /// Appends an event.
     Event(EventCommand),
+}
+
+/// A command of the group commit.
+#[derive(Debug, Clone)]
+pub(super) struct Append {
+    /// What it appends.
+    pub addition: Addition,
+    /// Session of an agent that has to be its latest.
+    pub fence: Option<Fence>,
 }
 
 /// A committed command.
@@ -51,44 +62,49 @@ pub(super) enum Appended {
 pub(super) type Answer = Outcome<Appended>;
 
 impl Append {
+    /// Creates a command of the current request.
+    pub fn new(addition: Addition) -> Self {
+        Self { addition, fence: fences::current().pop() }
+    }
+
     /// Returns the intent whose log it is appended to.
     pub fn intent_id(&self) -> IntentId {
-        match self {
-            Self::Message(command) => command.intent_id,
-            Self::Event(command) => command.intent_id,
+        match &self.addition {
+            Addition::Message(command) => command.intent_id,
+            Addition::Event(command) => command.intent_id,
         }
     }
 
     /// Returns the agent that sends or acts.
     pub fn actor(&self) -> &str {
-        match self {
-            Self::Message(command) => &command.draft.sender,
-            Self::Event(command) => &command.draft.actor,
+        match &self.addition {
+            Addition::Message(command) => &command.draft.sender,
+            Addition::Event(command) => &command.draft.actor,
         }
     }
 
     /// Returns the idempotency key, if any, with the principal that scopes it.
     pub fn once(&self) -> Option<(&str, &Idempotency)> {
-        let (principal, once) = match self {
-            Self::Message(command) => (&command.principal, &command.once),
-            Self::Event(command) => (&command.principal, &command.once),
+        let (principal, once) = match &self.addition {
+            Addition::Message(command) => (&command.principal, &command.once),
+            Addition::Event(command) => (&command.principal, &command.once),
         };
         Some((principal, once.as_ref()?))
     }
 
     /// Returns the message, if it is one.
     pub fn message(&self) -> Option<&Command> {
-        match self {
-            Self::Message(command) => Some(command),
-            Self::Event(_) => None,
+        match &self.addition {
+            Addition::Message(command) => Some(command),
+            Addition::Event(_) => None,
         }
     }
 
     /// Returns the event, if it is one.
     pub fn event(&self) -> Option<&EventCommand> {
-        match self {
-            Self::Message(_) => None,
-            Self::Event(command) => Some(command),
+        match &self.addition {
+            Addition::Message(_) => None,
+            Addition::Event(command) => Some(command),
         }
     }
 }

@@ -20,7 +20,7 @@ use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{AppError, Outcome, not_found};
 use serde_json::{Map, Value, json};
 
-use super::append::{Append, Appended, EventCommand};
+use super::append::{Addition, Append, Appended, EventCommand};
 use super::cache::{BatchContext, IntentCache};
 use super::{Command, lost};
 use crate::Ctx;
@@ -93,9 +93,9 @@ impl<'a> Batch<'a> {
 
     /// Decides one command; if it is allowed, adds it to the rows to write.
     pub fn take(&mut self, command: &Append, now: Timestamp) -> Judged {
-        let judged = match command {
-            Append::Message(message) => self.take_message(command, message, now),
-            Append::Event(event) => self.take_event(command, event, now),
+        let judged = match &command.addition {
+            Addition::Message(message) => self.take_message(command, message, now),
+            Addition::Event(event) => self.take_event(command, event, now),
         };
         judged.unwrap_or_else(Judged::Refused)
     }
@@ -194,9 +194,9 @@ impl<'a> Batch<'a> {
         if done.fingerprint != once.fingerprint {
             return Err(Idempotency::mismatch().into());
         }
-        let done = match command {
-            Append::Message(_) => Appended::Message(serde_json::from_str(&done.outcome).map(Arc::new)?),
-            Append::Event(_) => Appended::Event(serde_json::from_str(&done.outcome).map(Arc::new)?),
+        let done = match &command.addition {
+            Addition::Message(_) => Appended::Message(serde_json::from_str(&done.outcome).map(Arc::new)?),
+            Addition::Event(_) => Appended::Event(serde_json::from_str(&done.outcome).map(Arc::new)?),
         };
         Ok(Some(Judged::Done(done)))
     }

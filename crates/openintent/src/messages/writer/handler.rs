@@ -14,6 +14,7 @@ use entente_kernel::log::Record;
 use entente_kernel::messages;
 use entente_kernel::{AppError, Outcome, idempotency, lock_key, nodes, try_locks};
 use entente_runtime::deadlines::{self, within};
+use entente_runtime::fences;
 use entente_store::commit::BatchHandler;
 use entente_store::limits;
 use sqlx::PgConnection;
@@ -152,7 +153,10 @@ impl MessageHandler {
         left: &[usize],
         freshness: Freshness,
     ) -> Outcome<()> {
-        within(deadlines::BATCH, Box::pin(self.attempt(cache, progress, left, freshness))).await?
+        let of_command = |index: &usize| progress.commands[*index].fence.clone();
+        let required = left.iter().filter_map(of_command).collect();
+        let attempt = fences::within(required, self.attempt(cache, progress, left, freshness));
+        within(deadlines::BATCH, Box::pin(attempt)).await?
     }
 
     /// Tries the remaining commands, and answers those with a certain result.
@@ -170,14 +174,18 @@ impl MessageHandler {
         let ctx = &self.ctx;
         let now = ctx.now();
         let tried: Vec<&Append> = left.iter().map(|index| &commands[*index]).collect();
-        if freshness == Freshness::Remembered || freshness == Freshness::Reloaded {
+        let unlocked = freshness == Freshness::Remembered || freshness == Freshness::Reloaded;
+        if unlocked && fences::current().is_empty() {
             let mut conn = ctx.pool.acquire().await?;
             let settled = settle(ctx, &mut conn, cache, &tried, Vec::new(), now).await?;
             settled.missed().for_each(|intent| self.contention.met(intent));
             settled.conclude(ctx, cache, progress, left, freshness);
             return Ok(());
         }
-        let (mut tx, ready) = if freshness == Freshness::Waiting {
+        let (mut tx, ready) = if unlocked {
+            // A transaction, because it has to require the sessions of its commands.
+            (ctx.pool.begin().await?, left.to_vec())
+        } else if freshness == Freshness::Waiting {
             (ctx.begin_waiting(locks(&tried), Some(limits::LOCK)).await?, left.to_vec())
         } else {
             let mut tx = ctx.pool.begin().await?;
@@ -188,9 +196,10 @@ impl MessageHandler {
         if tried.is_empty() {
             return Ok(tx.rollback().await?);
         }
-        let done = done_before(&mut tx, &tried).await?;
+        let done = if unlocked { Vec::new() } else { done_before(&mut tx, &tried).await? };
         let settled = settle(ctx, &mut tx, cache, &tried, done, now).await?;
         tx.commit().await?;
+        settled.missed().filter(|_| unlocked).for_each(|intent| self.contention.met(intent));
         settled.conclude(ctx, cache, progress, &ready, freshness);
         Ok(())
     }
@@ -204,7 +213,7 @@ impl MessageHandler {
         freshness: Freshness,
         failure: &AppError,
     ) {
-        if !failure.is_passing() {
+        if !failure.is_passing() && !matches!(failure, AppError::Refused(_)) {
             tracing::error!(error = %failure, batch = left.len(), "a batch failed; its commands are tried one by one");
         }
         for index in left {

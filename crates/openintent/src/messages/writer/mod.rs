@@ -31,12 +31,13 @@ use entente_kernel::audit::{events, proofs};
 use entente_kernel::channels;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{AppError, Caller, Outcome, idempotency, lock_key};
+use entente_runtime::fences;
 use entente_runtime::tasks::Tasks;
 use entente_store::commit::GroupCommit;
 use sqlx::PgConnection;
 
 use crate::Ctx;
-use crate::messages::writer::append::{Answer, Append, Appended, EventCommand};
+use crate::messages::writer::append::{Addition, Answer, Append, Appended, EventCommand};
 pub(crate) use crate::messages::writer::batch::say;
 use crate::messages::writer::forwarding::{ChannelEnds, Contention, Forwarder, Handover};
 use crate::messages::writer::handler::MessageHandler;
@@ -126,7 +127,10 @@ impl MessageWriter {
             .forwarder
             .as_ref()
             .filter(|forwarder| self.contention.is_on(intent) && forwarder.is_elsewhere(intent));
-        let Some(forwarder) = elsewhere.filter(|_| commands.iter().all(|one| one.objection.is_none())) else {
+        // Only the transaction that writes can require a session.
+        let is_plain = |one: &Command| one.objection.is_none();
+        let elsewhere = elsewhere.filter(|_| commands.iter().all(is_plain) && fences::current().is_empty());
+        let Some(forwarder) = elsewhere else {
             return self.send_here(intent, commands).await;
         };
         if self.ends.identify(&self.ctx, &mut commands).await.is_err() {
@@ -151,7 +155,7 @@ impl MessageWriter {
 
     /// Like [`Self::send_all`], without asking who owns the intent.
     pub async fn send_here(&self, intent: IntentId, commands: Vec<Command>) -> Vec<Sent> {
-        let commands = commands.into_iter().map(Append::Message).collect();
+        let commands = commands.into_iter().map(|command| Append::new(Addition::Message(command))).collect();
         let answers = self.submit(intent, commands).await.into_iter();
         let message = |appended| match appended {
             Appended::Message(message) => Ok(message),
@@ -180,15 +184,15 @@ impl MessageWriter {
         caller.require(Scope::IntentsWrite)?;
         check_posted(&draft)?;
         let objection = proofs::of_event(ctx, intent_id, &mut draft).await?;
-        let objection = objection.or_else(|| ctx.stops.objection(caller, &draft.actor, Some(intent_id)));
-        let command = Append::Event(EventCommand {
+        let objection = objection.or_else(|| ctx.objection(caller, &draft.actor, Some(intent_id)));
+        let command = Append::new(Addition::Event(EventCommand {
             intent_id,
             draft: draft.clone(),
             principal: caller.principal().to_owned(),
             once: once.clone(),
             objection,
             trace: caller.trace,
-        });
+        }));
         match self.submit(intent_id, vec![command]).await.pop() {
             Some(Ok(Appended::Event(event))) => Ok(event),
             // The violation is recorded in a transaction of its own, which judges the event once more.
@@ -222,7 +226,7 @@ impl MessageWriter {
         match found.filter(|channel| channel.status_at(now) == ChannelStatus::Open) {
             Some(channel) => {
                 let principal = caller.principal().to_owned();
-                let objection = ctx.stops.objection(caller, &draft.sender, Some(intent_id));
+                let objection = ctx.objection(caller, &draft.sender, Some(intent_id));
                 self.send(Command {
                     channel_id: channel.id,
                     intent_id,
@@ -254,7 +258,7 @@ async fn open_with(
     if let Some(done) = idempotency::find::<Message>(&mut tx, caller, once).await? {
         return Ok(Arc::new(done));
     }
-    ctx.stops.objection(caller, &draft.sender, Some(intent_id)).map_or(Ok(()), Err)?;
+    ctx.objection(caller, &draft.sender, Some(intent_id)).map_or(Ok(()), Err)?;
     let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = log.now();
     let channel = channels::find_open(&mut tx, intent_id, name).await?;
