@@ -43,8 +43,7 @@ async fn no_way_of_writing_is_open_to_an_earlier_session() {
     let lease =
         ada.post(&format!("/intents/{intent}/leases"), json!({ "scope": "a", "duration_seconds": 60 })).await;
     let lease = lease.json()["id"].as_str().unwrap().to_owned();
-    let first = open(&ada, "agent.ada").await;
-    let second = open(&there, "agent.ada").await;
+    let (first, second) = (open(&ada, "agent.ada").await, open(&there, "agent.ada").await);
     assert_eq!((first, second), (1, 2));
     let writes = [
         ("POST", messages.clone(), json!({ "sender": "agent.ada", "payload": { "n": 1 } })),
