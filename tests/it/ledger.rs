@@ -5,6 +5,7 @@
 //!
 //! `make soak` runs it with 200 kills: `ENTENTE_KILLS=200`.
 
+mod epochs;
 mod events;
 mod failover;
 mod hooks;

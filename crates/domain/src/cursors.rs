@@ -17,6 +17,15 @@ pub enum Since {
 }
 
 impl Since {
+    /// Returns the number in the channel, if it is one.
+    #[must_use]
+    pub fn number(self) -> Option<u32> {
+        match self {
+            Self::Number(number) => Some(number),
+            Self::Moment(_) => None,
+        }
+    }
+
     /// Parses the `since` parameter: a message id, a cursor from an earlier page, or a timestamp.
     ///
     /// # Errors

@@ -196,14 +196,18 @@ async fn send_by_name(
 /// Returns the messages after `since`, or else the newest; oldest first in both cases. With `wait`, responds as soon as there
 /// is a message, or with an empty list when the time is over. Pass the header `Entente-Next-Cursor` as `since` to continue. A
 /// page holds at most 4 MiB of messages, or 256 KiB while other large responses to the same key are still unread;
-/// `Entente-Has-More` marks a truncated page. Without `since`, truncation drops the older messages.
+/// `Entente-Has-More` marks a truncated page. Without `since`, truncation drops the older messages. With a message id or a
+/// cursor as `since`, `Entente-Missed` tells how many messages were evicted or expired before this reader came.
 #[utoipa::path(operation_id = "list_messages", tag = "messages",
     params(("since" = Option<String>, Query, description = "Only messages after this message id, cursor or time; defaults to the newest"),
            ("to" = Option<String>, Query, description = "Only messages to this agent (including its roles and broadcasts), `role:…` or `*`"),
            Limit1000, ("wait" = Option<u32>, Query, description = "Seconds to wait if there is no message, up to 120; defaults to 0", maximum = 120)),
     responses((status = 200, description = "The messages", body = [MessageBody],
                headers(("Entente-Next-Cursor" = String, description = "The `since` of the next page"),
-                       ("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
+                       ("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size"),
+                       ("Entente-Missed" = Option<i64>, description = "Number of messages after `since` that the channel has evicted, or that have expired unread; absent if there is none"),
+                       ("Entente-Oldest" = Option<i64>, description = "With `Entente-Missed`: number of the oldest message that the channel still has"),
+                       ("Entente-Newest" = Option<i64>, description = "With `Entente-Missed`: number of the newest message")))))]
 #[get("/channels/{channel_id}/messages")]
 async fn list(
     api: web::Data<ApiState>,
@@ -240,7 +244,13 @@ fn response(page: MessagePage, api: &ApiState, asker: &Asker) -> Reply {
         page.messages.iter().map(|message| shown(message, api, asker)).collect();
     let next = HeaderValue::try_from(page.next).map_err(|e| Problem::internal(&e.to_string()))?;
     let mut response = paged(&bodies, page.cut, page.large)?;
-    response.headers_mut().insert(HeaderName::from_static("entente-next-cursor"), next);
+    let headers = response.headers_mut();
+    headers.insert(HeaderName::from_static("entente-next-cursor"), next);
+    if let Some(missed) = page.missed.filter(|missed| missed.count > 0) {
+        headers.insert(HeaderName::from_static("entente-missed"), HeaderValue::from(missed.count));
+        headers.insert(HeaderName::from_static("entente-oldest"), HeaderValue::from(missed.oldest));
+        headers.insert(HeaderName::from_static("entente-newest"), HeaderValue::from(missed.newest));
+    }
     Ok(response)
 }
 

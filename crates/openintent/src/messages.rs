@@ -4,17 +4,21 @@
 pub mod asks;
 pub mod writer;
 
-use entente_domain::cursors::after;
+use entente_domain::clock::Timestamp;
+use entente_domain::cursors::{Since, after};
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{ChannelId, MessageId};
 use entente_domain::log::receipts::{Receipt, ReceiptKind};
-use entente_domain::openintent::messages::{Message, MessageStatus, MessageType};
+use entente_domain::openintent::channels::Channel;
+use entente_domain::openintent::messages::{Message, MessageStatus, MessageType, Viewer};
 use entente_kernel::channels::access::{home, visit, visit_within};
 use entente_kernel::feed::streams::news;
 use entente_kernel::messages::{MessageFilter, pending, receipts, rows};
 use entente_kernel::operations::Operation;
 use entente_kernel::pages::Measure;
 use entente_kernel::{Caller, IntentTx, LargeAnswer, Outcome, not_found};
+
+use sqlx::PgConnection;
 
 use crate::Ctx;
 
@@ -29,6 +33,20 @@ pub struct MessagePage {
     pub cut: bool,
     /// Permit of a large page, held until the page is written.
     pub large: Option<LargeAnswer>,
+    /// Messages that the reader has missed, if it reads on from a message.
+    pub missed: Option<Missed>,
+}
+
+/// Messages after a reader's position that are no longer shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Missed {
+    /// Number of messages that the channel has evicted, whoever they were to (RFC-0021 §1.2, `max_messages`), and of messages
+    /// to the reader that have expired.
+    pub count: i64,
+    /// Number of the oldest message that the channel still has.
+    pub oldest: i64,
+    /// Number of the newest message.
+    pub newest: i64,
 }
 
 /// Lists the channel's messages that the caller may see: those after a position, or the newest, oldest first
@@ -62,7 +80,37 @@ pub async fn list(
     // The next page also skips the messages that this one skipped as hidden from the caller.
     let seen = u32::try_from(visit.channel.message_count).unwrap_or(u32::MAX);
     let next = after(if full { last } else { last.max(seen) });
-    Ok(MessagePage { messages, next, cut, large: measure.large() })
+    let since = filter.since.and_then(Since::number);
+    let missed = match since {
+        Some(since) if i64::from(since) < visit.channel.message_count => {
+            let until = if full { i64::from(last) } else { visit.channel.message_count };
+            let shown = messages.len();
+            Some(
+                missed(&mut connection, &visit.channel, &viewer, (i64::from(since), until), shown, now)
+                    .await?,
+            )
+        }
+        _ => None,
+    };
+    Ok(MessagePage { messages, next, cut, large: measure.large(), missed })
+}
+
+/// Counts what a reader has missed between two numbers, of which `shown` messages are shown.
+async fn missed(
+    conn: &mut PgConnection,
+    channel: &Channel,
+    viewer: &Viewer<'_>,
+    (since, until): (i64, i64),
+    shown: usize,
+    now: Timestamp,
+) -> Outcome<Missed> {
+    let evicted = (channel.floor() - since).max(0);
+    let from = since.max(channel.floor());
+    // Mostly each number has its message, and nothing can have expired.
+    let hidden = i64::try_from(shown).is_ok_and(|shown| until - from > shown);
+    let expired =
+        if hidden { rows::expired_between(conn, channel, viewer, (from, until), now).await? } else { 0 };
+    Ok(Missed { count: evicted + expired, oldest: channel.floor() + 1, newest: channel.message_count })
 }
 
 /// Waits for messages for the caller after a position, until the time is up; then lists them.

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use super::handler::{Visitor, protocol};
 use super::resources::subscriptions::{SUBSCRIBED, Subscriptions};
 use super::task_calls::{MOMENT, handshake};
+use super::toolsets::Toolset;
 use super::{EMITS, bridge, contains, task_calls};
 use crate::ApiState;
 
@@ -93,6 +94,7 @@ async fn spoken(
     let visitor = Visitor {
         base: api.site.base(host(&request), api.limits.tls_terminated),
         objection: require_private(&request, &api, Code::SignatureRequired).err(),
+        toolset: Toolset::of_query(request.query_string())?,
         caller: asker.caller,
         presence,
         api: api.into_inner(),

@@ -1,7 +1,7 @@
 //! Responses to MCP requests: server information, tools and their calls, tasks, and resources. The protocol itself,
 //! with its versions, headers and codes, is implemented by rmcp.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::error::Problem;
@@ -23,7 +23,8 @@ use serde_json::{Value, json};
 
 use super::resources::subscriptions::Subscriptions;
 use super::task_calls::{Begun, Loaded, Subject};
-use super::{Call, Tool, all, arguments, fault, refused, resources, task_calls};
+use super::toolsets::{LIST_TTL_MILLIS, Toolset, tool_named};
+use super::{Call, Tool, arguments, fault, refused, resources, task_calls};
 use crate::ApiState;
 
 /// Instructions that a model receives before it calls a tool.
@@ -32,9 +33,6 @@ permissions and a budget, mailboxes, and decisions that only a human makes. Call
 list_people show the intents, agents and people; create_intent begins a new goal. Then wait with wait_for_events and a \
 `cursor` of your choice, such as `c1`: the server keeps your place; never poll. Every error names the next step. Ask a human with \
 ask_principal only when you can recommend an option, and never answer for them: no tool does.";
-
-/// How long a host may cache the list of tools, which changes only with the server's version.
-const LIST_TTL_MILLIS: u64 = 3_600_000;
 
 /// A client that the endpoint has admitted.
 #[derive(Clone)]
@@ -49,12 +47,14 @@ pub(super) struct Visitor {
     pub objection: Option<Refusal>,
     /// Whether the client still waits for the response.
     pub presence: Presence,
+    /// The tools that it lists.
+    pub toolset: Toolset,
 }
 
 impl Visitor {
     /// Returns a call of a tool.
     pub fn call(self, tool: &'static Tool, arguments: Vec<u8>) -> Call {
-        let Self { api, caller, base, objection, presence } = self;
+        let Self { api, caller, base, objection, presence, toolset: _ } = self;
         Call {
             api,
             caller,
@@ -77,11 +77,6 @@ impl Visitor {
     }
 }
 
-/// Returns the tool with this name.
-pub(super) fn tool_named(name: &str) -> Option<&'static Tool> {
-    TOOLS.iter().find(|tool| tool.name == name)
-}
-
 /// Handler of a request to MCP.
 pub(super) struct McpServer {
     /// The resources that the request subscribes to.
@@ -102,13 +97,6 @@ pub(super) fn protocol(max_body_bytes: usize, subscriptions: Subscriptions) -> P
     let server = move || Ok(McpServer { subscriptions: Arc::clone(&subscriptions) });
     StreamableHttpService::new(server, Arc::default(), config)
 }
-
-static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(all);
-
-static LISTED: LazyLock<Value> = LazyLock::new(|| {
-    let tools: Vec<Value> = TOOLS.iter().map(Tool::listed).collect();
-    json!({ "tools": tools, "ttlMs": LIST_TTL_MILLIS, "cacheScope": "public", "resultType": "complete" })
-});
 
 /// Converts JSON into one of the library's types.
 fn made<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
@@ -187,9 +175,9 @@ impl ServerHandler for McpServer {
     async fn list_tools(
         &self,
         _page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        made(LISTED.clone())
+        made(visitor(&context)?.toolset.listed())
     }
 
     async fn call_tool(

@@ -395,9 +395,12 @@ async fn read_messages(call: Call) -> ToolResult {
     let cursor = Place::keep(place, &call, &page.next).await?;
     let marked = if said.ack { mark(&call, &page.messages).await? } else { 0 };
     let bodies: Vec<MessageBody<'_>> = page.messages.iter().map(|message| shown(&call, message)).collect();
+    let missed = page.missed.filter(|missed| missed.count > 0);
+    let missed = missed.map(|missed| format!(" {} before them were evicted or have expired.", missed.count));
+    let (count, missed) = (bodies.len(), missed.unwrap_or_default());
     let summary = match &cursor {
-        Some(cursor) => format!("{} message(s). Continue with cursor={cursor}.", bodies.len()),
-        None => format!("{} message(s). Continue with after={}.", bodies.len(), page.next),
+        Some(cursor) => format!("{count} message(s).{missed} Continue with cursor={cursor}."),
+        None => format!("{count} message(s).{missed} Continue with after={}.", page.next),
     };
     let next = page.next.as_str();
     let body = json!({ "messages": bodies, "next": next, "cursor": cursor, "marked_read": marked });

@@ -6,13 +6,14 @@
 //! `costs.rs`, `memory.rs`, `jobs.rs`, `job_control.rs`, `claims.rs` and `work.rs` (running jobs), `mail.rs`, `moments.rs` (asking:
 //! `asking.rs`), `events.rs`. `handler.rs` answers the protocol's requests, `endpoint.rs` is the middleware around it,
 //! `shapes.rs` builds the schemas of tools, `arguments.rs` reads arguments and explains their faults, `cursors.rs` keeps
-//! the positions of readers. `resources/` has intents and channels by URI, `task_calls/` calls of tools as tasks.
+//! the positions of readers, `toolsets.rs` says which tools a host lists. `resources/` has intents and channels by URI, `task_calls/` calls of tools as tasks.
 //!
 //! No tool resolves a decision: a human decides with their own key (binding moment §11.4), and these tools
 //! are called by agents.
 
 mod arguments;
 mod asking;
+mod attention;
 mod bridge;
 mod channels;
 mod claims;
@@ -34,6 +35,7 @@ mod resources;
 mod shapes;
 mod task_calls;
 mod tasks;
+mod toolsets;
 mod whoami;
 mod work;
 
@@ -338,9 +340,9 @@ impl Tool {
 /// annotations.
 const EMITS: &str = "emits_binding_moment";
 
-/// Returns every tool, sorted by name.
-fn all() -> Vec<Tool> {
-    let mut tools: Vec<Tool> = whoami::tools()
+/// Returns the tools of the core.
+fn core() -> Vec<Tool> {
+    whoami::tools()
         .into_iter()
         .chain(directory::tools())
         .chain(intents::tools())
@@ -357,7 +359,5 @@ fn all() -> Vec<Tool> {
         .chain(mail::tools())
         .chain(moments::tools())
         .chain(events::tools())
-        .collect();
-    tools.sort_by_key(|tool| tool.name);
-    tools
+        .collect()
 }

@@ -126,6 +126,39 @@ pub async fn page(
     rows.into_iter().map(|row| row.message(now)).collect()
 }
 
+/// Counts the messages to the viewer with numbers after `from` up to `to` that have expired and are not shown, up to 1,000.
+///
+/// # Errors
+/// A database error.
+pub async fn expired_between(
+    conn: &mut PgConnection,
+    channel: &Channel,
+    viewer: &Viewer<'_>,
+    (from, to): (i64, i64),
+    now: Timestamp,
+) -> Outcome<i64> {
+    // Who manages the channel sees them.
+    if viewer.manages {
+        return Ok(0);
+    }
+    let count = sqlx::query_scalar!(
+        r#"-- messages::expired_between
+         SELECT count(*) AS "count!" FROM (
+             SELECT FROM message_states WHERE channel_id = $1 AND number > $2 AND number <= $3 AND sender <> $4
+               AND (recipients IS NULL OR $5 OR $4 = ANY (recipients)) AND (expired OR waits AND expires_at <= $6)
+             LIMIT 1000) m"#,
+        channel.id.uuid(),
+        from,
+        to,
+        viewer.agent,
+        viewer.sees_all,
+        now
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(count)
+}
+
 async fn after(
     conn: &mut PgConnection,
     channel: &Channel,

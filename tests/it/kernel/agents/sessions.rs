@@ -1,7 +1,6 @@
 //! Sessions of agents: from when a later one is opened on, no write of an earlier one takes effect, by whichever way it comes
 //! and on whichever server.
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -168,57 +167,4 @@ async fn sessions_are_opened_by_those_who_act_as_the_agent_once_per_request() {
     let count: i64 = sqlx::query_scalar(count).fetch_one(&world.ctx().pool).await.unwrap();
     assert_eq!(count, 1);
     world.end().await;
-}
-
-/// Copies of one agent write on two servers, and each opens a session now and then, without telling the others. In the order
-/// of the log, no message of an earlier session follows one of a later session.
-#[tokio::test(flavor = "multi_thread")]
-async fn copies_of_an_agent_never_write_after_their_successors() {
-    const COPIES: usize = 4;
-    const SESSIONS: i64 = 120;
-    let (one, other) = World::two().await;
-    let (ada, there) = (one.agent("agent.ada").await.patient(), other.agent("agent.ada").await.patient());
-    let (intent, messages) = channel(&ada).await;
-    let (latest, refused) = (AtomicI64::new(0), AtomicI64::new(0));
-    let copies = (0..COPIES).map(async |copy| {
-        let (writer, opener) = if copy % 2 == 0 { (&ada, &there) } else { (&there, &ada) };
-        let (latest, refused, messages, intent) = (&latest, &refused, &messages, &intent);
-        let tasks = format!("/intents/{intent}/tasks");
-        while latest.load(Ordering::Relaxed) < SESSIONS {
-            let epoch = open(opener, "agent.ada").await;
-            latest.fetch_max(epoch, Ordering::Relaxed);
-            let writer = within(writer, epoch);
-            // Until another copy takes over.
-            for n in 0.. {
-                let body = json!({ "sender": "agent.ada", "payload": { "epoch": epoch, "n": n } });
-                let task = json!({ "name": format!("e{epoch}-{n}"), "input": { "epoch": epoch } });
-                let (sent, made) = tokio::join!(writer.post(messages, body), writer.post(&tasks, task));
-                let stale = [&sent, &made].into_iter().any(|reply| reply.status == 409);
-                assert!(stale || (sent.status < 300 && made.status < 300), "{} {}", sent.text, made.text);
-                if stale {
-                    refused.fetch_add(1, Ordering::Relaxed);
-                    // The one that took over writes meanwhile.
-                    tokio::time::sleep(Duration::from_millis(20 + 17 * copy as u64)).await;
-                    break;
-                }
-                if (n > 3 && copy == 0) || latest.load(Ordering::Relaxed) >= SESSIONS {
-                    break;
-                }
-            }
-        }
-    });
-    join_all(copies).await;
-    let pool = &one.ctx().pool;
-    let sent = "SELECT (payload::jsonb->>'epoch')::bigint FROM messages ORDER BY seq";
-    let sent: Vec<i64> = sqlx::query_scalar(sent).fetch_all(pool).await.unwrap();
-    let made = "SELECT substring(payload::jsonb->>'name' FROM 'e([0-9]+)-')::bigint FROM events
-                WHERE event_type = 'task.created' ORDER BY seq";
-    let made: Vec<i64> = sqlx::query_scalar(made).fetch_all(pool).await.unwrap();
-    for written in [&sent, &made] {
-        assert!(written.is_sorted(), "an earlier session wrote after a later one: {written:?}");
-        assert!(written.len() > 60, "{} is too little to prove anything", written.len());
-    }
-    assert!(refused.load(Ordering::Relaxed) > 10, "{refused:?} refusals");
-    other.end().await;
-    one.end().await;
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::harness::{World, ids, json, send, talk};
+use crate::harness::{Client, World, ids, json, send, talk};
+use crate::mcp::{Era, Mcp};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_by_recipient_includes_broadcasts() {
@@ -143,5 +144,54 @@ async fn a_long_poll_answers_as_soon_as_there_is_something() {
     assert_eq!(empty, json!([]));
     assert!(began.elapsed() >= Duration::from_millis(900));
     bob.get(&format!("/channels/{channel}/messages?wait=121")).await.refused(422, "invalid_parameter");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_is_told_how_much_it_missed() {
+    let world = World::start().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let (_, channel) = talk(&ada, json!({ "options": { "max_messages": 4 } })).await;
+    let messages = format!("/channels/{channel}/messages");
+    let read = async |client: &Client, since: &str| {
+        let reply = client.get(&format!("{messages}?since={since}")).await;
+        let header =
+            |name: &str| reply.headers.get(name).map(|value| value.to_str().unwrap().parse::<u64>().unwrap());
+        let told = ["entente-missed", "entente-oldest", "entente-newest"].map(header);
+        (ids(&reply.ok()).len(), told)
+    };
+    let mut sent = Vec::new();
+    for n in 0..3 {
+        let message = send(&ada, &channel, json!({ "sender": "agent.ada", "payload": { "n": n } })).await;
+        sent.push(message["id"].as_str().unwrap().to_owned());
+    }
+    // Nothing is missing yet.
+    assert_eq!(read(&bob, &sent[0]).await, (2, [None; 3]));
+    assert_eq!(read(&bob, &sent[2]).await, (0, [None; 3]));
+    // One that expires, and one for somebody else, which is no loss of Bob's.
+    let soon = json!({ "sender": "agent.ada", "payload": {}, "to": "agent.bob", "message_type": "request",
+                       "expires_at": "2026-11-21T08:01:00Z" });
+    send(&ada, &channel, soon).await;
+    send(&ada, &channel, json!({ "sender": "agent.ada", "payload": {}, "to": "agent.cid" })).await;
+    assert_eq!(read(&bob, &sent[2]).await, (1, [None; 3]));
+    world.clock.advance(61);
+    for _ in 0..2 {
+        assert_eq!(read(&bob, &sent[2]).await, (0, [Some(1), Some(2), Some(5)]));
+        // Whoever sent it sees it, expired as it is.
+        assert_eq!(read(&ada, &sent[2]).await, (2, [None; 3]));
+        world.sweep().await;
+    }
+    // Those that were evicted count for everybody, whomever they were to.
+    send(&ada, &channel, json!({ "sender": "agent.ada", "payload": {} })).await;
+    send(&ada, &channel, json!({ "sender": "agent.ada", "payload": {} })).await;
+    assert_eq!(read(&bob, &sent[0]).await, (2, [Some(3), Some(4), Some(7)]));
+    assert_eq!(read(&bob, "cur_0").await.1, [Some(4), Some(4), Some(7)]);
+    // Without a position there is nothing to have missed, and beyond it neither.
+    assert_eq!(ada.get(&messages).await.headers.get("entente-missed"), None);
+    assert_eq!(read(&bob, "cur_7").await, (0, [None; 3]));
+    let mcp = Mcp::new(&bob, Era::Stateless);
+    let said = mcp.call("read_messages", json!({ "channel": channel, "after": sent[0] })).await;
+    let text = said["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("3 before them were evicted or have expired."), "{text}");
     world.end().await;
 }

@@ -18,7 +18,8 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::{Begun, Loaded, Subject, TOOLS, TaskView, cancel};
-use crate::mcp::handler::{Visitor, tool_named};
+use crate::mcp::handler::Visitor;
+use crate::mcp::toolsets::tool_named;
 use crate::mcp::{Call, WAIT_SECONDS, arguments, contains, fault};
 
 /// The version that has these tasks.
