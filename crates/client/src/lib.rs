@@ -22,6 +22,7 @@ pub mod tail;
 mod tasks;
 mod traces;
 mod verify;
+mod waits;
 mod webhooks;
 mod worker;
 mod workflows;
@@ -83,6 +84,7 @@ enum Verb {
     Moments(moments::Moments),
     Decide(decide::Decide),
     Verify(verify::Verify),
+    Waits(waits::Waits),
 }
 
 /// Error with a message for people.
@@ -152,6 +154,7 @@ impl Command {
             Verb::Moments(moments) => moments.run().await,
             Verb::Decide(decide) => decide.run().await,
             Verb::Verify(verify) => verify.run(),
+            Verb::Waits(waits) => waits.run().await,
         }
     }
 }

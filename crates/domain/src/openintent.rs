@@ -24,4 +24,3 @@ pub mod suspensions;
 pub mod tasks;
 pub mod tools;
 pub mod triggers;
-pub mod waits;

@@ -29,4 +29,5 @@ mod rate;
 mod refusal;
 mod slips;
 mod traces;
+mod waits;
 mod webhooks;

@@ -23,4 +23,3 @@ mod suspensions;
 mod tasks;
 mod tools;
 mod triggers;
-mod waits;
