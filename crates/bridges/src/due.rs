@@ -27,8 +27,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('purges', EXISTS (SELECT 1 FROM channels WHERE purge_at <= $1)),
              ('access', EXISTS (SELECT 1 FROM acl_entries WHERE expires_at <= $1)),
              ('leases', EXISTS (SELECT 1 FROM leases WHERE status = 'active' AND expires_at <= $1)),
-             ('deadlocks', EXISTS (SELECT 1 FROM request_waits WHERE until > $1)
-                 OR EXISTS (SELECT 1 FROM lease_waits WHERE until > $1) OR EXISTS (SELECT 1 FROM deadlocks)),
+             ('deadlocks', EXISTS (SELECT 1 FROM request_waits WHERE until > $1) OR EXISTS (SELECT 1 FROM lease_waits WHERE until > $1) OR EXISTS (SELECT 1 FROM deadlocks)),
              ('silence', EXISTS (SELECT 1 FROM agents
                                  WHERE status IN ('registering', 'active', 'unhealthy', 'draining')
                                    AND (interval_seconds IS NOT NULL OR last_heartbeat_at IS NOT NULL)
@@ -60,8 +59,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
                                     AND (t.namespace IS NULL OR i.namespace = t.namespace))))),
              ('federation_reports', EXISTS (SELECT 1 FROM federation_deliveries WHERE ended_at IS NULL)),
              ('tool_grants', EXISTS (SELECT 1 FROM tool_credentials WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)
-                 OR EXISTS (SELECT 1 FROM tool_grants
-                            WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)),
+                 OR EXISTS (SELECT 1 FROM tool_grants WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)),
              ('fan-out', EXISTS (SELECT 1 FROM webhook_endpoints WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM webhook_replays)),
              ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts
                                     WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))),

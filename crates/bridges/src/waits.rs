@@ -1,5 +1,5 @@
 //! Who waits for whom, over all protocols: requests that are waited for, leases with a queue, tasks, jobs and decisions.
-//! Reads the tables of all protocols, and writes none; `crates/domain/src/waits.rs` has the model.
+//! Reads the tables of all protocols, and writes none; `crates/domain/src/openintent/waits.rs` has the model.
 //!
 //! One statement reads each kind of wait, by an index that has only what waits. An agent that just listens, by a long poll
 //! or a stream, waits for nobody.
@@ -17,7 +17,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{DeadlockId, IntentId, LeaseId, MessageId, MomentId};
 use entente_domain::openintent::leases::queue::{self, LeaseWait};
 use entente_domain::openintent::leases::{Lease, LeaseStatus};
-use entente_domain::waits::{Wait, WaitKind, deadlocks};
+use entente_domain::openintent::waits::{Wait, WaitKind, deadlocks};
 use entente_kernel::access::membership;
 use entente_kernel::{Caller, Outcome};
 use sqlx::PgConnection;

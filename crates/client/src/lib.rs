@@ -22,7 +22,6 @@ pub mod tail;
 mod tasks;
 mod traces;
 mod verify;
-mod waits;
 mod webhooks;
 mod worker;
 mod workflows;
@@ -84,7 +83,7 @@ enum Verb {
     Moments(moments::Moments),
     Decide(decide::Decide),
     Verify(verify::Verify),
-    Waits(waits::Waits),
+    Waits(agents::waits::Waits),
 }
 
 /// Error with a message for people.

@@ -7,7 +7,7 @@
 use std::io::{BufRead as _, Write as _};
 
 use entente_domain::clock::Timestamp;
-use entente_domain::waits::{Wait, WaitKind, deadlocks};
+use entente_domain::openintent::waits::{Wait, WaitKind, deadlocks};
 
 /// A wait as the test writes it.
 type Given = (String, String, String, bool);

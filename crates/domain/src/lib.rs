@@ -28,7 +28,6 @@ pub mod refusal;
 pub mod slips;
 pub mod spending;
 pub mod traces;
-pub mod waits;
 pub mod webhooks;
 
 pub use spending::{amounts, stops, subjects};

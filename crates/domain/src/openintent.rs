@@ -24,3 +24,4 @@ pub mod suspensions;
 pub mod tasks;
 pub mod tools;
 pub mod triggers;
+pub mod waits;

@@ -5,7 +5,7 @@ use entente_bridges::waits;
 use entente_bridges::waits::{ShownDeadlock, Waits};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{DeadlockId, IntentId};
-use entente_domain::waits::{Wait, WaitKind};
+use entente_domain::openintent::waits::{Wait, WaitKind};
 use entente_http::caller::Asker;
 use entente_http::error::Reply;
 use entente_http::ok;

@@ -2,7 +2,7 @@
 
 use entente_bridges::waits;
 use entente_domain::identity::keys::Dialect;
-use entente_domain::waits::told;
+use entente_domain::openintent::waits::told;
 use serde::Deserialize;
 use serde_json::json;
 

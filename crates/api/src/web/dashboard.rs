@@ -10,7 +10,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::moments::rates::Rate;
 use entente_domain::openintent::agents::{Agent, AgentStatus};
-use entente_domain::waits::{self, WaitKind};
+use entente_domain::openintent::waits::{self, WaitKind};
 use entente_kernel::overview::{Counts, Entry, IntentSummary, Receiver, Spend, Wait, Work};
 use entente_kernel::{Caller, Outcome, overview};
 use entente_moments as moments;

@@ -11,7 +11,7 @@ use entente_domain::clock::{Timestamp, rfc3339};
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{DeadlockId, IntentId};
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::waits::{Deadlock, Wait, deadlocks};
+use entente_domain::openintent::waits::{Deadlock, Wait, deadlocks};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{AppError, Outcome, Tx, try_locks};
 use serde_json::{Value, json};
@@ -67,7 +67,8 @@ pub async fn look(ctx: &Ctx) -> Outcome<u64> {
 
 /// Records a deadlock; returns whether no other server has done so.
 async fn record(ctx: &Ctx, fingerprint: Digest, one: &Deadlock, waits: &[Wait]) -> Outcome<bool> {
-    let waits: Vec<&Wait> = one.waits.iter().filter_map(|at| waits.get(*at)).collect();
+    let mut waits: Vec<&Wait> = one.waits.iter().filter_map(|at| waits.get(*at)).collect();
+    waits.sort_by_key(|wait| (&wait.from, &wait.to, wait.kind));
     let public = waits.iter().filter(|wait| wait.public).filter_map(|wait| wait.intent_id);
     let mut logs: Vec<IntentId> = public.collect::<BTreeSet<_>>().into_iter().take(LOGS).collect();
     if logs.is_empty() {

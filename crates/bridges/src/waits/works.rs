@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, TaskId};
-use entente_domain::waits::{Wait, WaitKind};
+use entente_domain::openintent::waits::{Wait, WaitKind};
 use entente_kernel::Outcome;
 use sqlx::PgConnection;
 

@@ -29,5 +29,4 @@ mod rate;
 mod refusal;
 mod slips;
 mod traces;
-mod waits;
 mod webhooks;

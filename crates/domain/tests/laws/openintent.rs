@@ -23,3 +23,4 @@ mod suspensions;
 mod tasks;
 mod tools;
 mod triggers;
+mod waits;

@@ -3,12 +3,12 @@
 use clap::Args;
 use serde_json::Value;
 
-use super::Done;
-use super::remote::Remote;
+use crate::Done;
+use crate::remote::Remote;
 
 /// List who waits for whom, and the deadlocks among them
 #[derive(Debug, Args)]
-pub(super) struct Waits {
+pub(crate) struct Waits {
     #[command(flatten)]
     remote: Remote,
     /// Only deadlocks
@@ -17,7 +17,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    pub(super) async fn run(self) -> Done {
+    pub(crate) async fn run(self) -> Done {
         let found = self.remote.api()?.get("/waits", &[]).await?;
         if self.deadlocks {
             return self.remote.show(&found["deadlocks"], &["id", "agents", "found_at"]);

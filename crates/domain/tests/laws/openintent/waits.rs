@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use entente_domain::waits::{Deadlock, Wait, WaitKind, deadlocks};
+use entente_domain::openintent::waits::{Deadlock, Wait, WaitKind, deadlocks};
 use proptest::prelude::*;
 
 use crate::any::at;
