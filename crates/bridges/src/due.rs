@@ -27,8 +27,8 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('purges', EXISTS (SELECT 1 FROM channels WHERE purge_at <= $1)),
              ('access', EXISTS (SELECT 1 FROM acl_entries WHERE expires_at <= $1)),
              ('leases', EXISTS (SELECT 1 FROM leases WHERE status = 'active' AND expires_at <= $1)),
-             ('silence', EXISTS (SELECT 1 FROM agents
-                                 WHERE status IN ('registering', 'active', 'unhealthy', 'draining')
+             ('deadlocks', EXISTS (SELECT 1 FROM request_waits WHERE until > $1) OR EXISTS (SELECT 1 FROM lease_waits WHERE until > $1) OR EXISTS (SELECT 1 FROM deadlocks)),
+             ('silence', EXISTS (SELECT 1 FROM agents WHERE status IN ('registering', 'active', 'unhealthy', 'draining')
                                    AND (interval_seconds IS NOT NULL OR last_heartbeat_at IS NOT NULL)
                                    AND greatest(last_heartbeat_at, registered_at) + make_interval(secs => CASE status
                                            WHEN 'active' THEN coalesce(unhealthy_after_seconds, 90)
@@ -59,11 +59,9 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('tool_grants', EXISTS (SELECT 1 FROM tool_credentials WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)
                  OR EXISTS (SELECT 1 FROM tool_grants WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)),
              ('fan-out', EXISTS (SELECT 1 FROM webhook_endpoints WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM webhook_replays)),
-             ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts
-                                    WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))),
+             ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))),
              ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)),
-             ('bridges', EXISTS (SELECT 1 FROM aee_bridges)
-                 OR EXISTS (SELECT 1 FROM trigger_firings WHERE job IS NOT NULL)),
+             ('bridges', EXISTS (SELECT 1 FROM aee_bridges) OR EXISTS (SELECT 1 FROM trigger_firings WHERE job IS NOT NULL)),
              ('letters', EXISTS (SELECT 1 FROM federation_letters WHERE due_at <= $1)),
              ('stopped_jobs', EXISTS (SELECT 1 FROM stops WHERE lifted_at IS NULL) OR EXISTS (SELECT 1 FROM stopped_jobs)),
              ('budgets', EXISTS (SELECT 1 FROM budget_reached r WHERE r.handled_at IS NULL AND (r.moment_id IS NULL OR EXISTS (

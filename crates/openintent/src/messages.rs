@@ -2,6 +2,7 @@
 //! `crates/kernel/src/messages/rows.rs`; `messages/writer` sends them.
 
 pub mod asks;
+pub mod waiting;
 pub mod writer;
 
 use entente_domain::clock::Timestamp;
@@ -84,11 +85,8 @@ pub async fn list(
     let missed = match since {
         Some(since) if i64::from(since) < visit.channel.message_count => {
             let until = if full { i64::from(last) } else { visit.channel.message_count };
-            let shown = messages.len();
-            Some(
-                missed(&mut connection, &visit.channel, &viewer, (i64::from(since), until), shown, now)
-                    .await?,
-            )
+            let (span, shown) = ((i64::from(since), until), messages.len());
+            Some(Box::pin(missed(&mut connection, &visit.channel, &viewer, span, shown, now)).await?)
         }
         _ => None,
     };
