@@ -39,14 +39,14 @@ AREAS = [
     ("Kernel: identity and access", "principals keys agent_sessions people identities server_keys intents access access_requests assignments"),
     ("Kernel: spending and stops", "teams spending stops"),
     ("Kernel: logs, webhooks and servers", "log global_order event_retention order_retention cursors webhooks idempotency checkpoints nodes schema_floor"),
-    ("OpenIntent: channels, agents and work", "channels messages agents plans tasks leases lease_waits arbitration graphs"),
+    ("OpenIntent: channels, agents and work", "channels messages request_waits agents plans tasks leases lease_waits arbitration graphs"),
     ("OpenIntent: costs, failures and governance", "portfolios attachments costs retry_policies failures permits escalations violations coordinators suspensions"),
     ("OpenIntent: memory, triggers, tools and federation", "memory triggers vaults tool_grants tool_invocations federation"),
     ("ARCP", "agent_versions workers jobs job_claims job_limits job_retries budgets sessions credentials"),
     ("ARCP: jobs after their submission", "job_labels job_failures job_reruns job_queues job_signals job_costs"),
     ("AEE", "envelopes mailboxes buses exchanges envelope_keys policy envelope_logs"),
     ("Binding moments", "moments"),
-    ("Bridges", "bridges"),
+    ("Bridges", "bridges deadlocks"),
 ]
 
 # Columns that are shown although they are no keys.

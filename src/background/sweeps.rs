@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use entente_aee::{envelope_logs, retention, timeouts};
 use entente_arcp::{jobs, sessions, workers};
+use entente_bridges::waits::deadlocks;
 use entente_bridges::{Ctx, due};
 use entente_kernel::audit::{checkpoints, retention as event_retention};
 use entente_kernel::identity::{keys, people};
@@ -69,6 +70,8 @@ pub enum Sweep {
     Access,
     /// Expires leases.
     Leases,
+    /// Records agents that wait for one another, and the ends of such deadlocks.
+    Deadlocks,
     /// Creates checkpoints of logs that have grown enough.
     Checkpoints,
     /// Deletes events past their retention.
@@ -145,6 +148,7 @@ impl Sweep {
         Self::Purges,
         Self::Access,
         Self::Leases,
+        Self::Deadlocks,
         Self::Heartbeats,
         Self::Silence,
         Self::Drains,
@@ -198,6 +202,7 @@ impl Sweep {
             Self::Purges => "purges",
             Self::Access => "access",
             Self::Leases => "leases",
+            Self::Deadlocks => "deadlocks",
             Self::Checkpoints => "checkpoints",
             Self::OldEvents => "old_events",
             Self::OldNumbers => "old_numbers",
@@ -248,6 +253,7 @@ impl Sweep {
             | Self::Moments
             | Self::Suspensions => 1,
             Self::Tasks
+            | Self::Deadlocks
             | Self::Coordinators
             | Self::Retries
             | Self::TriggerEvents
@@ -291,6 +297,7 @@ impl Sweep {
             | Self::Purges
             | Self::Access
             | Self::Leases
+            | Self::Deadlocks
             | Self::Silence
             | Self::Drains
             | Self::Pairs
@@ -375,6 +382,7 @@ impl Sweep {
             Self::Purges => channels::purge(&ctx.openintent, limit).await,
             Self::Access => access::expire_entries(ctx, limit).await,
             Self::Leases => leases::expire_due(&ctx.openintent, limit).await,
+            Self::Deadlocks => deadlocks::look(ctx).await,
             Self::Checkpoints => checkpoints::take_due(ctx, limit).await,
             Self::OldEvents => event_retention::forget(ctx, limit).await,
             Self::OldNumbers => order::forget(ctx, limit).await,

@@ -33,3 +33,4 @@ mod secrets;
 mod shares;
 mod sweeps;
 mod unauthorized;
+mod waits;

@@ -236,14 +236,29 @@ async fn the_dashboard_shows_what_goes_on_and_what_hangs() {
         assert!(page.text.contains(part), "no `{part}` in {}", page.text);
     }
     assert!(!page.text.contains("<b>now"), "what agents write is never markup");
-    assert!(!page.text.contains("Deadlock"));
     send(&bob, &channel, ask("agent.bob", "agent.ann")).await;
-    let page = browser.get(&format!("/dashboard?intent={intent}")).await;
+    let page = browser.get("/dashboard").await;
+    assert!(!page.text.contains("Deadlock"), "plain requests are none");
+    // Calls that wait are one.
+    let path = format!("/channels/{channel}/ask");
+    let calls = [(ann.clone(), "agent.bob"), (bob.clone(), "agent.ann")].map(|(client, to)| {
+        let (path, body) = (path.clone(), json!({ "to": to, "timeout": 60 }));
+        tokio::spawn(async move { client.post(&path, body).await })
+    });
+    let began = std::time::Instant::now();
+    let page = loop {
+        let page = browser.get(&format!("/dashboard?intent={intent}")).await;
+        if page.text.contains("Deadlock") {
+            break page;
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "no deadlock in {}", page.text);
+    };
     assert_eq!(
         page.between("<strong>Deadlock:</strong>", "</p>"),
         "agent.ann and agent.bob wait for each other."
     );
     assert_eq!(page.text.matches("class=\"wait stuck\"").count(), 2);
+    calls.iter().for_each(tokio::task::JoinHandle::abort);
     world.end().await;
 }
 

@@ -25,8 +25,9 @@ const DUE: u64 = 5;
 const UNBOUNDED: [Sweep; 2] = [Sweep::Heartbeats, Sweep::KeyUses];
 
 /// These need a special set-up and are tested in `triggers/hearing.rs`, `federation.rs`, `vaults.rs`,
-/// `events/retention.rs` and `spending.rs`.
-const ELSEWHERE: [Sweep; 9] = [
+/// `events/retention.rs`, `spending.rs` and `waits.rs`.
+const ELSEWHERE: [Sweep; 10] = [
+    Sweep::Deadlocks,
     Sweep::TriggerEvents,
     Sweep::Reports,
     Sweep::Federation,

@@ -10,10 +10,19 @@ import { close, closeWindows, idOf, output, question, serve, windowOf, window, l
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 let server;
 let places;
+let stopped = false;
 
 before(async () => { server = await serve(); places = await stage(server); });
 afterEach(closeWindows);
-after(async () => { await close(); await server?.stop(); });
+after(async () => { stopped = true; await close(); await server?.stop(); });
+
+/** Asks, waits for the answer, and asks again until the server stops. */
+async function wait(agent, channel, to, text) {
+  while (!stopped) {
+    const ask = agent.send("POST", `/channels/${channel.id}/ask`, { sender: agent.name, to, payload: { question: text }, timeout: 120 });
+    await ask.catch(() => { stopped = true; });
+  }
+}
 
 /** Fills a server with sample activity. */
 async function stage({ researcher, data, release, admin }) {
@@ -31,9 +40,10 @@ async function stage({ researcher, data, release, admin }) {
   const asked = await say(researcher, { message_type: "request", to: "agent.data", payload: { question: "Is column 7 net or gross?" } });
   await say(data, { message_type: "response", correlation_id: asked.id, payload: { answer: "net" } });
   await researcher.send("POST", `/intents/${intent.id}/events`, { event_type: "comment_added", payload: { reason: "Three outliers in March" } });
-  await say(researcher, { message_type: "request", to: "agent.data", payload: { question: "And column 9?" } });
-  await say(data, { message_type: "request", to: "agent.release", payload: { question: "Which schema?" } });
-  await say(release, { message_type: "request", to: "agent.researcher", payload: { question: "Which release?" } });
+  // Three who wait for one another, each in a call that blocks.
+  wait(researcher, channel, "agent.data", "And column 9?");
+  wait(data, channel, "agent.release", "Which schema?");
+  wait(release, channel, "agent.researcher", "Which release?");
   await say(release, { message_type: "request", to: "agent.data", payload: { question: "Ready?" } });
   await work(data, researcher, intent);
   const moment = await release.post("/moments", question({ expires_in: 2400, intent_id: intent.id }));

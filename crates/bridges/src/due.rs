@@ -27,6 +27,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('purges', EXISTS (SELECT 1 FROM channels WHERE purge_at <= $1)),
              ('access', EXISTS (SELECT 1 FROM acl_entries WHERE expires_at <= $1)),
              ('leases', EXISTS (SELECT 1 FROM leases WHERE status = 'active' AND expires_at <= $1)),
+             ('deadlocks', EXISTS (SELECT 1 FROM request_waits WHERE until > $1) OR EXISTS (SELECT 1 FROM lease_waits WHERE until > $1) OR EXISTS (SELECT 1 FROM deadlocks)),
              ('silence', EXISTS (SELECT 1 FROM agents
                                  WHERE status IN ('registering', 'active', 'unhealthy', 'draining')
                                    AND (interval_seconds IS NOT NULL OR last_heartbeat_at IS NOT NULL)

@@ -1,5 +1,5 @@
 //! Where two protocols meet: envelopes that become jobs and messages, suspended intents that ask a person, jobs that
-//! wait for one, and triggers that submit jobs. No other crate below the API names two protocols.
+//! wait for one, triggers that submit jobs, and who waits for whom. No other crate below the API names two protocols.
 
 pub mod budgets;
 pub mod due;
@@ -8,6 +8,7 @@ mod jobs;
 pub mod retention;
 pub mod suspensions;
 pub mod trigger_jobs;
+pub mod waits;
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! `entente agent`: the directory of agents, and their sessions.
 
+pub(super) mod waits;
+
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::json;

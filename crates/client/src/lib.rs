@@ -83,6 +83,7 @@ enum Verb {
     Moments(moments::Moments),
     Decide(decide::Decide),
     Verify(verify::Verify),
+    Waits(agents::waits::Waits),
 }
 
 /// Error with a message for people.
@@ -152,6 +153,7 @@ impl Command {
             Verb::Moments(moments) => moments.run().await,
             Verb::Decide(decide) => decide.run().await,
             Verb::Verify(verify) => verify.run(),
+            Verb::Waits(waits) => waits.run().await,
         }
     }
 }

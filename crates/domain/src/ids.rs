@@ -138,6 +138,8 @@ id_types! {
     KeyId = "key";
     /// A server process of this database.
     NodeId = "node";
+    /// A deadlock of agents.
+    DeadlockId = "deadlock";
     /// A lease on a scope of an intent, RFC-0003.
     LeaseId = "lease";
     /// A request for arbitration, RFC-0003.
@@ -264,7 +266,7 @@ minted!(PortfolioId, MembershipId);
 minted!(VaultId, ToolCredentialId, ToolGrantId, InvocationId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
 minted!(AttachmentId, CostId, RetryPolicyId, FailureId);
-minted!(MemoryId, BudgetId, StopId);
+minted!(MemoryId, BudgetId, StopId, DeadlockId);
 minted!(ApprovalId, EscalationId);
 minted!(TriggerId, FiringId);
 minted!(DispatchId);

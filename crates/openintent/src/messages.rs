@@ -2,6 +2,7 @@
 //! `crates/kernel/src/messages/rows.rs`; `messages/writer` sends them.
 
 pub mod asks;
+pub mod waiting;
 pub mod writer;
 
 use entente_domain::cursors::after;

@@ -11,6 +11,7 @@ pub fn traces(sweep: Sweep) -> &'static str {
         Sweep::Evictions => "SELECT 10 - count(*) FROM messages",
         Sweep::Purges => "SELECT 5 - count(*) FROM channels",
         Sweep::Access => "SELECT count(*) FROM events WHERE event_type = 'access_expired'",
+        Sweep::Deadlocks => "SELECT count(*) FROM deadlocks",
         Sweep::Leases => "SELECT count(*) FROM events WHERE event_type = 'lease_released'",
         Sweep::Checkpoints => "SELECT count(*) FROM checkpoints",
         Sweep::OldEvents => "SELECT coalesce(sum(sequence), 0)::bigint FROM log_floors",

@@ -21,6 +21,8 @@ use entente_kernel::channels::access::home;
 use entente_kernel::messages::MessageFilter;
 use entente_openintent::messages;
 use entente_openintent::messages::MessagePage;
+use entente_openintent::messages::asks::Want;
+use entente_openintent::messages::waiting::known;
 use entente_openintent::messages::writer::Command;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -291,7 +293,9 @@ async fn ask_agent(call: Call) -> ToolResult {
     };
     let _place = call.waits()?;
     let request = deliver(&call, channel_id, draft, once).await?;
-    let response = call.unless_stopping(answer(&call, &request, patience)).await.transpose()?.flatten();
+    let answered = call.unless_stopping(answer(&call, &request, patience));
+    let response = known(&call.ctx().openintent, &request, Want::Count(1), answered).await;
+    let response = response.transpose()?.flatten();
     let (state, summary) = match &response {
         Some(response) => ("answered", format!("{} answered {}.", response.sender, request.id)),
         None => (

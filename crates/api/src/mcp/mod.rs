@@ -4,7 +4,7 @@
 //! Every tool calls the operations that REST calls, with an agent's key like any REST request. There is one file of
 //! tools per resource: `whoami.rs`, `directory.rs`, `intents.rs`, `channels.rs`, `messages.rs`, `tasks.rs`, `leases.rs`,
 //! `costs.rs`, `memory.rs`, `jobs.rs`, `job_control.rs`, `claims.rs` and `work.rs` (running jobs), `mail.rs`, `moments.rs` (asking:
-//! `asking.rs`), `events.rs`. `handler.rs` answers the protocol's requests, `endpoint.rs` is the middleware around it,
+//! `asking.rs`), `events.rs`, `waits.rs`. `handler.rs` answers the protocol's requests, `endpoint.rs` is the middleware around it,
 //! `shapes.rs` builds the schemas of tools, `arguments.rs` reads arguments and explains their faults, `cursors.rs` keeps
 //! the positions of readers. `resources/` has intents and channels by URI, `task_calls/` calls of tools as tasks.
 //!
@@ -34,6 +34,7 @@ mod resources;
 mod shapes;
 mod task_calls;
 mod tasks;
+mod waits;
 mod whoami;
 mod work;
 
@@ -348,6 +349,7 @@ fn all() -> Vec<Tool> {
         .chain(messages::tools())
         .chain(tasks::tools())
         .chain(leases::tools())
+        .chain(waits::tools())
         .chain(costs::tools())
         .chain(memory::tools())
         .chain(jobs::tools())

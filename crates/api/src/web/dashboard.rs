@@ -10,7 +10,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::moments::rates::Rate;
 use entente_domain::openintent::agents::{Agent, AgentStatus};
-use entente_domain::openintent::waits::circles;
+use entente_domain::openintent::waits::{self, WaitKind};
 use entente_kernel::overview::{Counts, Entry, IntentSummary, Receiver, Spend, Wait, Work};
 use entente_kernel::{Caller, Outcome, overview};
 use entente_moments as moments;
@@ -90,7 +90,8 @@ struct ToldRow {
 struct WaitRow {
     waiting: String,
     awaited: String,
-    channel: String,
+    /// Where it waits for an answer, or what else it waits for.
+    about: String,
     since: String,
     until: Option<When>,
 }
@@ -174,8 +175,13 @@ async fn show(
     let chosen = chosen(ctx, &visitor, &intents, choice.intent.as_deref()).await?;
     let counts = overview::counts(ctx, caller).await?;
     let health = overview::health(ctx, caller, &agents, AGENTS).await?;
+    let others = entente_bridges::waits::list(ctx, caller).await?;
+    let circles: Vec<Vec<String>> = others.deadlocks.into_iter().map(|one| one.agents).collect();
+    // The requests are listed with all those that nobody waits for in a call.
+    let others: Vec<waits::Wait> =
+        others.waits.into_iter().filter(|wait| wait.kind != WaitKind::Request).collect();
     let pairs = waits.iter().filter_map(|wait| Some((wait.waiting.as_str(), wait.awaited.as_deref()?)));
-    let circles = circles(&pairs.collect::<Vec<_>>());
+    let pairs = pairs.chain(others.iter().filter_map(|wait| Some((wait.from.as_str(), wait.to.as_deref()?))));
     let live = format!("/dashboard/stream?{}", request.query_string());
     let dashboard = Dashboard {
         everything: caller.has(Scope::Admin),
@@ -183,10 +189,14 @@ async fn show(
         tiles: tiles(open, counts, health),
         missing: choice.intent.is_some() && chosen.is_none(),
         askers: askers.iter().map(asker_row).collect(),
-        web: figures::waits(&waits, &circles),
-        circles: circles.iter().map(|circle| told_circle(circle)).collect(),
+        web: figures::waits(pairs, &circles),
+        circles: circles.iter().map(|circle| waits::told(circle)).collect(),
         intents: intents.iter().map(|one| intent_row(one, chosen.as_ref(), now)).collect(),
-        waits: waits.iter().map(|wait| wait_row(wait, now)).collect(),
+        waits: waits
+            .iter()
+            .map(|wait| wait_row(wait, now))
+            .chain(others.iter().map(|wait| other_row(wait, now)))
+            .collect(),
         jobs: works.iter().map(|work| job_row(work, now)).collect(),
         spend: spend_rows(&spend),
         agents: agents
@@ -257,14 +267,6 @@ fn tiles(decisions: i64, counts: Counts, [healthy, silent]: [i64; 2]) -> Vec<Til
     ]
 }
 
-fn told_circle(circle: &[String]) -> String {
-    match circle {
-        [alone] => format!("{alone} waits for an answer of its own."),
-        [one, other] => format!("{one} and {other} wait for each other."),
-        many => format!("{} wait for one another in a circle.", many.join(", ")),
-    }
-}
-
 fn intent_row(one: &IntentSummary, chosen: Option<&Chosen>, now: Timestamp) -> IntentRow {
     IntentRow {
         id: one.id,
@@ -284,9 +286,21 @@ fn wait_row(wait: &Wait, now: Timestamp) -> WaitRow {
     WaitRow {
         waiting: wait.waiting.clone(),
         awaited: wait.awaited.clone().unwrap_or_else(|| "anybody".to_owned()),
-        channel: wait.channel.clone(),
+        about: format!("in {}", wait.channel),
         since: long((now - wait.since).num_seconds().max(0)),
         until: wait.until.map(|until| When::new(until, now)),
+    }
+}
+
+/// Returns the row of a wait that is for no answer.
+fn other_row(wait: &waits::Wait, now: Timestamp) -> WaitRow {
+    let (kind, reference) = (wait.kind.as_str(), &wait.reference);
+    WaitRow {
+        waiting: wait.from.clone(),
+        awaited: wait.to.clone().unwrap_or_else(|| "anybody".to_owned()),
+        about: format!("{kind} {reference}"),
+        since: long((now - wait.since).num_seconds().max(0)),
+        until: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use entente_domain::clock::Timestamp;
-use entente_kernel::overview::{Entry, Lane, Wait};
+use entente_kernel::overview::{Entry, Lane};
 
 use super::words::When;
 
@@ -61,13 +61,11 @@ struct Point {
     y: f64,
 }
 
-/// Draws the graph of waits; `circles` are the cycles found by `entente_domain::openintent::waits`.
-pub fn waits(waits: &[Wait], circles: &[Vec<String>]) -> Waits {
+/// Draws the graph of waits, each given by the waiting agent and the awaited one; `circles` are the agents of deadlocks.
+pub fn waits<'a>(waits: impl Iterator<Item = (&'a str, &'a str)>, circles: &'a [Vec<String>]) -> Waits {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for wait in waits {
-        if let Some(awaited) = &wait.awaited {
-            *counts.entry((&wait.waiting, awaited)).or_default() += 1;
-        }
+        *counts.entry(wait).or_default() += 1;
     }
     let names = ordered(&counts, circles);
     let places: BTreeMap<&str, Point> =
@@ -77,7 +75,7 @@ pub fn waits(waits: &[Wait], circles: &[Vec<String>]) -> Waits {
     let edges = counts.iter().filter_map(|((from, to), count)| {
         let (start, end) = (places.get(from)?, places.get(to)?);
         let stuck = circle_of(from).is_some() && circle_of(from) == circle_of(to);
-        let what = if *count == 1 { String::new() } else { format!(", {count} requests") };
+        let what = if *count == 1 { String::new() } else { format!(", {count} times") };
         Some(Edge { path: curve(*start, *end), title: format!("{from} waits for {to}{what}"), stuck })
     });
     Waits { nodes, edges: edges.collect() }

@@ -122,6 +122,10 @@ kinds! {
     LeaseAcquired = "lease_acquired";
     /// A lease ended; `reason` names the cause.
     LeaseReleased = "lease_released";
+    /// Agents wait for one another; `waits` has the part on this intent (the system log if there is no such part).
+    DeadlockFound = "deadlock.found";
+    /// Those agents no longer wait for one another.
+    DeadlockCleared = "deadlock.cleared";
     /// Arbitration, an approval or a person was requested (`about`): clients know no other type for those.
     ArbitrationRequested = "arbitration_requested";
     /// A decision was recorded.

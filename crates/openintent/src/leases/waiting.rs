@@ -77,6 +77,7 @@ pub async fn acquire_in_turn(
             }
         };
         if Instant::now() >= until {
+            place.leave().await;
             return Err(later.refusal.into());
         }
         let soon = later.next.map_or(LOOK, |at| (at - ctx.now()).to_std().unwrap_or_default().min(LOOK));
@@ -152,7 +153,7 @@ impl Place<'_> {
                      ORDER BY until LIMIT $7 FOR UPDATE SKIP LOCKED) g
                  WHERE w.intent_id = g.intent_id AND w.agent_id = g.agent_id AND w.path = g.path)
              INSERT INTO lease_waits AS w (intent_id, agent_id, scope, path, since, until) VALUES ($1, $2, $3, $4, $5, $6)
-             ON CONFLICT (intent_id, agent_id, path) DO UPDATE SET until = excluded.until,
+             ON CONFLICT (intent_id, agent_id, path) DO UPDATE SET until = excluded.until, left_at = NULL,
                  number = CASE WHEN w.until > $5 THEN w.number ELSE excluded.number END,
                  since = CASE WHEN w.until > $5 THEN w.since ELSE excluded.since END",
             self.intent_id.uuid(),
@@ -207,6 +208,18 @@ impl Place<'_> {
         }
     }
 
+    /// Notes that no request waits at the place any more, which is kept for the client to ask again.
+    async fn leave(&self) {
+        let left = async {
+            let path = LeaseScope::parse(&self.ask.scope)?.to_string();
+            let mut conn = self.ctx.pool.acquire().await?;
+            leave(&mut conn, self.intent_id, &self.caller.agent, &path, self.ctx.now()).await
+        };
+        if let Err(failure) = left.await {
+            tracing::debug!(error = %failure, "a place in a queue for leases looks as if its request waited on");
+        }
+    }
+
     /// Gives the place up, and wakes those behind it. If that fails, the place ends by itself.
     async fn give_up(&self) {
         let given_up = async {
@@ -220,6 +233,26 @@ impl Place<'_> {
             Err(failure) => tracing::debug!(error = %failure, "a place in a queue for leases ends by itself"),
         }
     }
+}
+
+async fn leave(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    agent: &str,
+    path: &str,
+    now: Timestamp,
+) -> Outcome<()> {
+    sqlx::query!(
+        "-- lease_waits::leave
+         UPDATE lease_waits SET left_at = $4 WHERE intent_id = $1 AND agent_id = $2 AND path = $3",
+        intent_id.uuid(),
+        agent,
+        path,
+        now
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Deletes a place; returns whether there was one.

@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::Ctx;
+use crate::messages::waiting::known;
 use crate::messages::writer::{Command, MessageWriter};
 
 /// The number of responses to wait for.
@@ -78,7 +79,8 @@ pub async fn ask(
     follower.position = request.seq;
     let deadline = began + Duration::from_secs(u64::from(seconds));
     let mut waiting = Waiting { ctx, caller, request: &request, want, responses: Vec::new(), expired: false };
-    let collected = stopping.run_until_cancelled(timeout_at(deadline, waiting.collect(&mut follower))).await;
+    let collect = stopping.run_until_cancelled(timeout_at(deadline, waiting.collect(&mut follower)));
+    let collected = known(ctx, &request, want, collect).await;
     match &collected {
         Some(Ok(_)) | None => {}
         // The feed may not have delivered a response that another server just committed.

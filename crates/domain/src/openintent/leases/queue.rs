@@ -1,5 +1,7 @@
 //! The queue for a lease (beyond RFC-0003): requests that wait for a scope get it in the order in which they came.
 
+use std::collections::BTreeSet;
+
 use super::{Claimant, Lease, LeaseAsk, LeaseScope, require_free};
 use crate::clock::{Timestamp, rfc3339};
 use crate::refusal::{Code, Refusal};
@@ -62,6 +64,25 @@ pub fn in_turn(
         rfc3339(first.since)
     );
     Err(Refusal::new(Code::LeaseHeld, message))
+}
+
+/// Returns the agents that a waiting request waits for: those with a lease in its way, and those before it in the queue,
+/// by the rules of [`in_turn`]. All of them must go on first.
+#[must_use]
+pub fn awaited<'a>(wait: &LeaseWait, held: &'a [Lease], waits: &'a [LeaseWait]) -> BTreeSet<&'a str> {
+    let (agent, scope) = (wait.agent_id.as_str(), wait.covers());
+    let own: Vec<LeaseScope> =
+        held.iter().filter(|lease| lease.agent_id == agent).map(Lease::covers).collect();
+    let yields = |other: &LeaseWait| own.iter().any(|lease| lease.touches(&other.covers().0));
+    let is_before = |other: &&LeaseWait| {
+        other.agent_id != agent
+            && other.number < wait.number
+            && other.covers().touches(&scope.0)
+            && !yields(other)
+    };
+    let in_the_way = |lease: &&Lease| lease.agent_id != agent && lease.covers().touches(&scope.0);
+    let holders = held.iter().filter(in_the_way).map(|lease| lease.agent_id.as_str());
+    holders.chain(waits.iter().filter(is_before).map(|other| other.agent_id.as_str())).collect()
 }
 
 /// Returns the earliest expiry of the leases in the claimant's way.

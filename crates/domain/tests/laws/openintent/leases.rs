@@ -3,7 +3,7 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, LeaseId};
 use entente_domain::limits::{LEASE_SECONDS, LEASES, PATH_SEGMENTS, SCOPE_BYTES};
-use entente_domain::openintent::leases::queue::{LeaseWait, in_turn};
+use entente_domain::openintent::leases::queue::{LeaseWait, awaited, in_turn};
 use entente_domain::openintent::leases::{
     Claimant, EndReason, Lease, LeaseAsk, LeaseScope, LeaseStatus, NewLease, acquire, guard, renew,
 };
@@ -364,6 +364,21 @@ proptest! {
         let late = in_turn(&ask("a", 60), by("late"), &[], &waits);
         prop_assert_eq!(late.is_ok(), !waits.iter().any(|wait| wait.covers().touches(&["a"])));
         prop_assert!(in_turn(&ask("a/b", 60), by("late"), &[lease("late", "*", 1)], &waits).is_ok());
+    }
+
+    /// Whoever has its turn waits for nobody, and anybody else for another agent; only what it holds itself is its own affair.
+    #[test]
+    fn a_wait_is_for_those_in_the_way_and_those_before(
+        waits in waits(), holder in select(&AGENTS[..]), scope in select(&["a", "a/b", "d", "*"][..]), is_held: bool,
+    ) {
+        let held: Vec<Lease> = is_held.then(|| lease(holder, scope, 1)).into_iter().collect();
+        for wait in &waits {
+            let agents = awaited(wait, &held, &waits);
+            prop_assert!(!agents.contains(wait.agent_id.as_str()));
+            let has_turn = in_turn(&ask(&wait.scope, 60), by(&wait.agent_id), &held, &waits).is_ok();
+            let own = held.iter().any(|lease| lease.agent_id == wait.agent_id && lease.path == wait.path);
+            prop_assert_eq!(agents.is_empty(), has_turn || own, "{:?} for {:?}", wait, agents);
+        }
     }
 }
 
