@@ -162,8 +162,8 @@ async fn plain_requests_are_no_deadlock_and_calls_that_wait_are() {
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     // The other way out: one of them is answered after all, by another instance of the same agent.
     let asked = found["payload"]["waits"].as_array().unwrap().iter();
-    let asked = asked.filter(|wait| wait["to"] == "agent.ada").map(|wait| wait["ref"].as_str().unwrap());
-    let asked = asked.last().unwrap().to_owned();
+    let mut asked = asked.filter(|wait| wait["to"] == "agent.ada").map(|wait| wait["ref"].as_str().unwrap());
+    let asked = asked.next_back().unwrap().to_owned();
     let began = Instant::now();
     let reply = json!({ "sender": "agent.ada", "payload": { "answer": 42 } });
     ada.post(&format!("/channels/{channel}/messages/{asked}/reply"), reply).await.is(201);
