@@ -351,3 +351,24 @@ async fn every_tool_refuses_an_argument_that_it_does_not_know() {
     }
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_host_lists_the_toolset_that_its_address_names() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let ask = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let ada = ada.with("accept", "application/json, text/event-stream");
+    let names = async |query: &str| -> Vec<String> {
+        let list = ada.post(&format!("//mcp{query}"), ask.clone()).await.ok();
+        let tools = list["result"]["tools"].as_array().unwrap().clone();
+        assert!(tools.len() <= 64 && json!(tools).to_string().len() <= 60_000);
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let (core, attention, all) =
+        (names("").await, names("?tools=attention").await, names("?tools=all").await);
+    assert_eq!(names("?tools=core").await, core);
+    assert!(!attention.is_empty() && attention.iter().all(|name| !core.contains(name)), "{attention:?}");
+    assert_eq!(all.len(), core.len() + attention.len());
+    ada.post("//mcp?tools=everything", ask).await.refused(422, "invalid_parameter");
+    world.end().await;
+}
