@@ -109,6 +109,9 @@ const NOBODYS: &[&str] = &[
     "GET /api/v1/aee/keys",
     "GET /api/v1/aee/logs",
     "POST /api/v1/aee/logs",
+    // What the caller may read; the rest is left out.
+    "GET /api/v1/waits",
+    "GET /api/v1/search",
     // The caller's own; those of others are not listed.
     "GET /api/v1/budgets",
     "GET /api/v1/spend",
