@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
@@ -25,7 +25,7 @@ use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 /// This server's copy of the agents whose writes have to name their epoch.
 #[derive(Debug)]
 pub struct StrictAgents {
-    agents: RwLock<Arc<BTreeSet<String>>>,
+    agents: RwLock<BTreeSet<String>>,
     /// Number in the system log up to which changes are known.
     seen: AtomicI64,
 }
@@ -46,8 +46,8 @@ impl StrictAgents {
     /// Returns the refusal of a write for this agent, if that has to name its epoch and does not.
     #[must_use]
     pub fn objection(&self, agent: &str) -> Option<Refusal> {
-        let strict = Arc::clone(&self.agents.read().unwrap_or_else(PoisonError::into_inner));
-        if strict.is_empty() || !strict.contains(agent) {
+        // Mostly no agent has ever been strict: then nothing is looked up.
+        if self.seen() <= 0 || !self.agents.read().unwrap_or_else(PoisonError::into_inner).contains(agent) {
             return None;
         }
         let named = fences::current().iter().any(|fence| fence.agent == agent);
@@ -69,7 +69,7 @@ impl StrictAgents {
         let mut agents = self.agents.write().unwrap_or_else(PoisonError::into_inner);
         // A slower refresh must not replace a later one.
         if known >= self.seen() {
-            *agents = Arc::new(strict);
+            *agents = strict;
             self.seen.store(known, Ordering::Release);
         }
         Ok(())
