@@ -39,11 +39,13 @@ pub const LETTERS: &str = "letters";
 /// Drops changed keys from the cache.
 pub const KEYS: &str = "keys";
 
+/// Indexes words for the search.
+pub const SEARCH: &str = "search";
 /// Renews the copy of the stops in force.
 pub const STOPS: &str = "stops";
 
 /// The words of the look that are no sweep's name.
-const OTHERS: [&str; 7] = [FAN_OUT, DELIVERIES, REVOCATIONS, BRIDGES, LETTERS, KEYS, STOPS];
+const OTHERS: [&str; 8] = [FAN_OUT, DELIVERIES, REVOCATIONS, BRIDGES, LETTERS, KEYS, STOPS, SEARCH];
 
 /// What the last look found, by its words.
 #[derive(Debug)]

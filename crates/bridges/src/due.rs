@@ -61,6 +61,13 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
                  OR EXISTS (SELECT 1 FROM tool_grants
                             WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)),
              ('fan-out', EXISTS (SELECT 1 FROM webhook_endpoints WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM webhook_replays)),
+             ('search', EXISTS (SELECT 1 FROM search_position p CROSS JOIN (
+                                    SELECT o.global, o.to_seq FROM log_order o ORDER BY o.global DESC LIMIT 1) o
+                                WHERE (o.global, o.to_seq) > (p.global, p.global_seq))
+                 OR EXISTS (SELECT 1 FROM search_position p CROSS JOIN (
+                                SELECT o.global, o.to_seq FROM job_order o ORDER BY o.global DESC LIMIT 1) o
+                            WHERE (o.global, o.to_seq) > (p.job_global, p.job_seq))
+                 OR (SELECT j.id FROM jobs j ORDER BY j.id DESC LIMIT 1) > (SELECT p.job_id FROM search_position p)),
              ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts
                                     WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))),
              ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)),

@@ -4,7 +4,7 @@
 //! Every tool calls the operations that REST calls, with an agent's key like any REST request. There is one file of
 //! tools per resource: `whoami.rs`, `directory.rs`, `intents.rs`, `channels.rs`, `messages.rs`, `tasks.rs`, `leases.rs`,
 //! `costs.rs`, `memory.rs`, `jobs.rs`, `job_control.rs`, `claims.rs` and `work.rs` (running jobs), `mail.rs`, `moments.rs` (asking:
-//! `asking.rs`), `events.rs`. `handler.rs` answers the protocol's requests, `endpoint.rs` is the middleware around it,
+//! `asking.rs`), `events.rs`, `search.rs`. `handler.rs` answers the protocol's requests, `endpoint.rs` is the middleware around it,
 //! `shapes.rs` builds the schemas of tools, `arguments.rs` reads arguments and explains their faults, `cursors.rs` keeps
 //! the positions of readers. `resources/` has intents and channels by URI, `task_calls/` calls of tools as tasks.
 //!
@@ -31,6 +31,7 @@ mod memory;
 mod messages;
 mod moments;
 mod resources;
+mod search;
 mod shapes;
 mod task_calls;
 mod tasks;
@@ -357,6 +358,7 @@ fn all() -> Vec<Tool> {
         .chain(mail::tools())
         .chain(moments::tools())
         .chain(events::tools())
+        .chain(search::tools())
         .collect();
     tools.sort_by_key(|tool| tool.name);
     tools

@@ -27,6 +27,7 @@ mod openintent;
 mod payload;
 mod rate;
 mod refusal;
+mod search;
 mod slips;
 mod traces;
 mod webhooks;
