@@ -11,13 +11,16 @@ CREATE TABLE search_documents (
     intent_id uuid,
     -- Time of the entry, or when the job was accepted: results come in the order of (at, source_id, seq), newest first.
     at        timestamptz NOT NULL,
-    -- Words with weight A may be found by everybody who may see the source, others by the job's own principal only.
+    -- Words by which everybody finds the source who may see it.
     words     tsvector NOT NULL,
+    -- Of a job with an input: these, and the words of its input, by which only its own principal finds it.
+    own_words tsvector,
     PRIMARY KEY (source_id, seq)
 );
 
 -- Searches for words.
 CREATE INDEX search_documents_words ON search_documents USING gin (words);
+CREATE INDEX search_documents_own_words ON search_documents USING gin (own_words) WHERE own_words IS NOT NULL;
 -- Searches for words that most documents have: newest first until the page is full.
 CREATE INDEX search_documents_by_time ON search_documents (at, source_id, seq);
 
@@ -42,3 +45,12 @@ CREATE TABLE search_position (
 );
 
 INSERT INTO search_position (one) VALUES (true);
+
+-- The follower's position, while there is something behind it.
+CREATE VIEW search_backlog AS
+SELECT p.* FROM search_position p
+WHERE EXISTS (SELECT 1 FROM (SELECT o.global, o.to_seq FROM log_order o ORDER BY o.global DESC LIMIT 1) l
+              WHERE (l.global, l.to_seq) > (p.global, p.global_seq))
+   OR EXISTS (SELECT 1 FROM (SELECT o.global, o.to_seq FROM job_order o ORDER BY o.global DESC LIMIT 1) l
+              WHERE (l.global, l.to_seq) > (p.job_global, p.job_seq))
+   OR EXISTS (SELECT 1 FROM jobs j WHERE j.id > p.job_id);

@@ -23,8 +23,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
                  OR EXISTS (SELECT 1 FROM job_clock WHERE not_before <= $1)
                  OR EXISTS (SELECT 1 FROM job_clock WHERE status = 'pending' AND parked AND gate IS NOT NULL)),
              ('channels', EXISTS (SELECT 1 FROM channels WHERE status = 'open' AND ttl_check_at <= $1)),
-             ('evictions', EXISTS (SELECT 1 FROM channels WHERE over_limit)),
-             ('purges', EXISTS (SELECT 1 FROM channels WHERE purge_at <= $1)),
+             ('evictions', EXISTS (SELECT 1 FROM channels WHERE over_limit)), ('purges', EXISTS (SELECT 1 FROM channels WHERE purge_at <= $1)),
              ('access', EXISTS (SELECT 1 FROM acl_entries WHERE expires_at <= $1)),
              ('leases', EXISTS (SELECT 1 FROM leases WHERE status = 'active' AND expires_at <= $1)),
              ('silence', EXISTS (SELECT 1 FROM agents
@@ -61,13 +60,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
                  OR EXISTS (SELECT 1 FROM tool_grants
                             WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)),
              ('fan-out', EXISTS (SELECT 1 FROM webhook_endpoints WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM webhook_replays)),
-             ('search', EXISTS (SELECT 1 FROM search_position p CROSS JOIN (
-                                    SELECT o.global, o.to_seq FROM log_order o ORDER BY o.global DESC LIMIT 1) o
-                                WHERE (o.global, o.to_seq) > (p.global, p.global_seq))
-                 OR EXISTS (SELECT 1 FROM search_position p CROSS JOIN (
-                                SELECT o.global, o.to_seq FROM job_order o ORDER BY o.global DESC LIMIT 1) o
-                            WHERE (o.global, o.to_seq) > (p.job_global, p.job_seq))
-                 OR (SELECT j.id FROM jobs j ORDER BY j.id DESC LIMIT 1) > (SELECT p.job_id FROM search_position p)),
+             ('search', EXISTS (SELECT 1 FROM search_backlog)),
              ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts
                                     WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))),
              ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)),

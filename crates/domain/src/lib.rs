@@ -25,7 +25,6 @@ pub mod openintent;
 pub mod payload;
 pub mod rate;
 pub mod refusal;
-pub mod search;
 pub mod slips;
 pub mod spending;
 pub mod traces;

@@ -231,15 +231,15 @@ impl Metrics {
         registry.register("keys_judged", "Presented keys by outcome", metrics.auth.clone());
         registry.register("forwards", "Commands handed to other servers", metrics.forwards.clone());
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
-        metrics.register_webhooks(&mut registry);
-        registry.register("search_sources", "Sources by outcome of their indexing", metrics.searchable.clone());
-        registry.register("credentials", "Credentials by outcome", metrics.credentials.clone());
+        metrics.register_background(&mut registry);
         metrics.register_moments(&mut registry);
         metrics.register_caches(&mut registry);
         Self { registry: Arc::new(registry), ..metrics }
     }
 
-    fn register_webhooks(&self, registry: &mut Registry) {
+    fn register_background(&self, registry: &mut Registry) {
+        registry.register("search_sources", "Sources by outcome of their indexing", self.searchable.clone());
+        registry.register("credentials", "Credentials by outcome", self.credentials.clone());
         registry.register("webhook_deliveries", "Deliveries by outcome", self.webhooks.clone());
         registry.register("webhook_leases", "Endpoints that are sent to", self.webhook_leases.clone());
         registry.register("webhook_lag_ms", "From the log to the queue", self.webhook_lag.clone());

@@ -25,7 +25,7 @@ async fn take_back(pool: &Pool) {
         DROP VIEW log_order_empty;
         DROP TRIGGER forget_words ON messages; DROP TRIGGER forget_words ON events; DROP TRIGGER forget_words ON jobs;
         DROP FUNCTION forget_log_words, forget_job_words;
-        DROP TABLE search_documents, search_position;
+        DROP VIEW search_backlog; DROP TABLE search_documents, search_position;
         DROP TABLE event_leaves, log_floors, log_order_search, job_claims, job_limits, job_slots, lease_waits;
         ALTER TABLE job_clock DROP COLUMN precedence, DROP COLUMN principal, DROP COLUMN parked,
             DROP COLUMN gate, DROP COLUMN slotted;

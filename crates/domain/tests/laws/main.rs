@@ -27,7 +27,6 @@ mod openintent;
 mod payload;
 mod rate;
 mod refusal;
-mod search;
 mod slips;
 mod traces;
 mod webhooks;

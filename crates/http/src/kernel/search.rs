@@ -5,7 +5,7 @@ use entente_domain::clock;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ChannelId, EventId, IntentId, JobId, MessageId};
 use entente_domain::refusal::{Code, Refusal};
-use entente_domain::search::{Kind, Place, Query as Words};
+use entente_domain::log::search::{Kind, Place, Query as Words};
 use entente_kernel::audit::search::{self, Ask, Found, Hit, Source};
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -9,5 +9,6 @@ mod finding;
 mod follower;
 mod sources;
 
-pub use finding::{Ask, Found, Hit, Indexed, PAGE, Source, find};
+pub use documents::Ask;
+pub use finding::{Found, Hit, Indexed, PAGE, Source, find};
 pub use follower::{Step, step};

@@ -3,12 +3,30 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
-use entente_domain::search::{Kind, Place, Words};
+use entente_domain::log::search::{Kind, Place, Query, Words};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::finding::Ask;
 use crate::{Caller, Outcome, unknown};
+
+/// A search.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The words.
+    pub query: Query,
+    /// Kinds of results; empty for all that the caller's key may read.
+    pub kinds: Vec<Kind>,
+    /// Only results of this intent.
+    pub intent_id: Option<IntentId>,
+    /// Only results after this time.
+    pub since: Option<Timestamp>,
+    /// Only results before this time.
+    pub until: Option<Timestamp>,
+    /// Maximum number of results.
+    pub limit: u32,
+    /// Place before which the page begins.
+    pub before: Option<Place>,
+}
 
 /// A document.
 #[derive(Debug)]
@@ -20,7 +38,7 @@ pub(super) struct Document {
     pub at: Timestamp,
     /// Words by which everybody finds the source who may see it.
     pub words: Words,
-    /// Words by which only the job's own principal finds it.
+    /// Further words by which only the job's own principal finds it.
     pub own_words: Words,
 }
 
@@ -45,12 +63,12 @@ pub(super) async fn store(conn: &mut PgConnection, documents: &[&Document]) -> O
     }
     sqlx::query!(
         "-- search_documents::store
-         INSERT INTO search_documents (source_id, seq, kind, intent_id, at, words)
-         SELECT d.source_id, d.seq, d.kind, d.intent_id, d.at,
-                setweight(to_tsvector('simple', d.words), 'A') || to_tsvector('simple', d.own_words)
+         INSERT INTO search_documents (source_id, seq, kind, intent_id, at, words, own_words)
+         SELECT d.source_id, d.seq, d.kind, d.intent_id, d.at, to_tsvector('simple', d.words),
+                CASE WHEN d.own_words <> '' THEN to_tsvector('simple', d.words) || to_tsvector('simple', d.own_words) END
          FROM UNNEST($1::uuid[], $2::bigint[], $3::text[], $4::uuid[], $5::timestamptz[], $6::text[], $7::text[])
               AS d (source_id, seq, kind, intent_id, at, words, own_words)
-         ON CONFLICT (source_id, seq) DO UPDATE SET words = excluded.words",
+         ON CONFLICT (source_id, seq) DO UPDATE SET words = excluded.words, own_words = excluded.own_words",
         &documents.iter().map(|one| one.source_id).collect::<Vec<_>>(),
         &documents.iter().map(|one| one.seq).collect::<Vec<_>>(),
         &documents.iter().map(|one| one.kind.as_str()).collect::<Vec<_>>() as &[&str],
@@ -81,7 +99,8 @@ impl Candidate {
 /// Finds documents, newest first, before a place.
 ///
 /// It leaves out every intent that the caller may not read, the system log unless the caller has the scope `admin`, and
-/// jobs of others unless it has that scope; of those, what only their principals know is not searched.
+/// jobs of others unless it has that scope; of those, what only their principals know is not searched, not even by what they
+/// have not.
 pub(super) async fn matching(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -95,14 +114,14 @@ pub(super) async fn matching(
         r#"-- search_documents::matching
          SELECT d.source_id, d.seq, d.kind, d.at
          FROM search_documents d, websearch_to_tsquery('simple', $1) AS q
-         WHERE d.words @@ q AND d.kind = ANY($2) AND ($3::uuid IS NULL OR d.intent_id = $3)
+         WHERE (d.words @@ q OR d.own_words @@ q) AND d.kind = ANY($2) AND ($3::uuid IS NULL OR d.intent_id = $3)
            AND ($4::timestamptz IS NULL OR d.at > $4) AND ($5::timestamptz IS NULL OR d.at < $5)
            AND ($6::timestamptz IS NULL OR (d.at, d.source_id, d.seq) < ($6, $7::uuid, $8::bigint))
            AND CASE
                WHEN d.kind = 'job' THEN EXISTS (
                    SELECT 1 FROM jobs j JOIN job_clock c ON c.job_id = j.id
                    WHERE j.id = d.source_id AND c.status <> 'preparing'
-                     AND (j.principal = $9 OR $10 AND ts_filter(d.words, '{a}') @@ q))
+                     AND (j.principal = $9 AND coalesce(d.own_words, d.words) @@ q OR $10 AND d.words @@ q))
                WHEN d.intent_id IS NULL THEN $10
                ELSE EXISTS (
                    SELECT 1 FROM intents i LEFT JOIN acls a ON a.intent_id = i.id

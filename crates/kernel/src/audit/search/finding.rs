@@ -12,11 +12,11 @@ use entente_domain::ids::{ChannelId, EventId, IntentId, JobId, MessageId};
 use entente_domain::openintent::channels::Channel;
 use entente_domain::openintent::messages::Viewer;
 use entente_domain::refusal::{Code, Refusal};
-use entente_domain::search::{Kind, Place, Query, strings};
+use entente_domain::log::search::{Kind, Place, Query, strings};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::documents::{self, Candidate};
+use super::documents::{self, Ask, Candidate};
 use super::follower;
 use super::sources::{self, Entry, JobTexts};
 use crate::access::membership;
@@ -30,25 +30,6 @@ pub const PAGE: u32 = 100;
 const FIRST: i64 = 20;
 const FURTHER: i64 = 2_000;
 const LOOKS: u32 = 6;
-
-/// A search.
-#[derive(Debug, Clone)]
-pub struct Ask {
-    /// The words.
-    pub query: Query,
-    /// Kinds of results; empty for all that the caller's key may read.
-    pub kinds: Vec<Kind>,
-    /// Only results of this intent.
-    pub intent_id: Option<IntentId>,
-    /// Only results after this time.
-    pub since: Option<Timestamp>,
-    /// Only results before this time.
-    pub until: Option<Timestamp>,
-    /// Maximum number of results.
-    pub limit: u32,
-    /// Place before which the page begins.
-    pub before: Option<Place>,
-}
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

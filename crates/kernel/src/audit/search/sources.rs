@@ -3,7 +3,7 @@
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::IntentId;
-use entente_domain::search::{Kind, Words, strings};
+use entente_domain::log::search::{Kind, Words, strings};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -13,6 +13,11 @@ use crate::{Outcome, unknown};
 
 /// Characters that are read of one text: more than a document has, because JSON has more than words.
 const TEXT: i32 = 96 * 1024;
+
+/// Whether a text may have been longer than what was read of it.
+fn ends_early(text: &str) -> bool {
+    text.len() >= usize::try_from(TEXT).unwrap_or(usize::MAX)
+}
 
 /// An entry of a log: a message or an event.
 #[derive(Debug)]
@@ -38,6 +43,7 @@ impl Entry {
         words.add(&self.type_);
         words.add(&self.agent);
         strings(&self.payload).iter().for_each(|text| words.add(text));
+        words.is_cut |= ends_early(&self.payload);
         Document {
             source_id: self.intent_id.uuid(),
             seq: self.seq,
@@ -132,6 +138,7 @@ impl JobTexts {
         let (mut words, mut own_words) = (Words::default(), Words::default());
         self.shown().iter().for_each(|text| words.add(text));
         self.own().iter().for_each(|text| own_words.add(text));
+        own_words.is_cut |= self.input.as_deref().is_some_and(ends_early);
         Document {
             source_id: self.id,
             seq: 0,

@@ -37,13 +37,13 @@ async fn words_are_found_in_messages_events_and_jobs() {
     for (words, expected) in [
         ("billing-api", 1), ("api billing", 1), ("\"api billing\"", 0), ("\"out of memory\"", 1), ("billing.api", 1),
         ("deploy -failed", 2), ("overload or überlastung", 1), ("ÜBERLASTUNG", 1), ("naïvely", 1), ("eu-west-1", 1),
-        ("ops-4711", 1), ("echo", 2), ("sentinel", 1), ("memo", 0), ("note", 0), ("-deploy memory", 0), ("agent.ada deploy", 2),
+        ("ops-4711", 1), ("echo", 1), ("sentinel", 1), ("memo", 0), ("note", 0), ("-deploy memory", 0), ("agent.ada deploy", 2),
     ] {
         assert_eq!(count(&ada, words).await, expected, "{words}");
     }
     // The end of a job adds its error.
     let held = hand.one().await;
-    let error = json!({ "error": { "code": "INTERNAL_ERROR", "message": "the flux capacitor leaks", "retryable": false } });
+    let error = json!({ "message": "the flux capacitor leaks" });
     hand.tell(&held, "error", error).await.ok();
     index(&world).await;
     let hits = found(&ada, "\"flux capacitor\"").await;

@@ -1,7 +1,7 @@
 //! Search: a text is found by each of its words and by any run of them, whatever the text is; strings are those that a JSON
 //! parser finds; and nothing of a search reaches PostgreSQL but words and operators.
 
-use entente_domain::search::{DOCUMENT_BYTES, Place, Query, Words, strings};
+use entente_domain::log::search::{DOCUMENT_BYTES, Place, Query, Words, strings};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
