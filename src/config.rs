@@ -103,6 +103,8 @@ pub struct Config {
     pub event_retention: Option<Duration>,
     /// As [`entente_kernel::Settings::spend_retention`].
     pub spend_retention: Option<Duration>,
+    /// As [`entente_kernel::Settings::search`].
+    pub search: bool,
     /// Time that an idempotency key is remembered.
     pub idempotency_window: Duration,
     /// The server's signing key; `None` for the one stored in the database.
@@ -337,6 +339,7 @@ impl Config {
             message_retention: from.retention("ENTENTE_MESSAGE_RETENTION_DAYS"),
             event_retention: from.retention("ENTENTE_EVENT_RETENTION_DAYS"),
             spend_retention: from.retention("ENTENTE_SPEND_RETENTION_DAYS"),
+            search: from.parsed("ENTENTE_SEARCH", true, "`true` or `false`", |_| true),
             idempotency_window: Duration::from_secs(
                 3_600
                     * from.parsed("ENTENTE_IDEMPOTENCY_HOURS", 24, "a number of hours from 1 to 8760", |n| {

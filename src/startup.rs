@@ -392,6 +392,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         message_retention: config.message_retention,
         event_retention: config.event_retention,
         spend_retention: config.spend_retention,
+        search: config.search,
         idempotency_window: config.idempotency_window,
         checkpoint_every: config.checkpoint_every,
         seeded_keys,

@@ -42,11 +42,14 @@ pub const KEYS: &str = "keys";
 /// Renews the copy of the agents whose writes have to name their epoch.
 pub const STRICT: &str = "strict";
 
+/// Indexes words for the search.
+pub const SEARCH: &str = "search";
+
 /// Renews the copy of the stops in force.
 pub const STOPS: &str = "stops";
 
 /// The words of the look that are no sweep's name.
-const OTHERS: [&str; 8] = [FAN_OUT, DELIVERIES, REVOCATIONS, BRIDGES, LETTERS, KEYS, STRICT, STOPS];
+const OTHERS: [&str; 9] = [FAN_OUT, DELIVERIES, REVOCATIONS, BRIDGES, LETTERS, KEYS, STRICT, STOPS, SEARCH];
 
 /// What the last look found, by its words.
 #[derive(Debug)]

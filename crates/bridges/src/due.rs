@@ -23,8 +23,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
                  OR EXISTS (SELECT 1 FROM job_clock WHERE not_before <= $1)
                  OR EXISTS (SELECT 1 FROM job_clock WHERE status = 'pending' AND parked AND gate IS NOT NULL)),
              ('channels', EXISTS (SELECT 1 FROM channels WHERE status = 'open' AND ttl_check_at <= $1)),
-             ('evictions', EXISTS (SELECT 1 FROM channels WHERE over_limit)),
-             ('purges', EXISTS (SELECT 1 FROM channels WHERE purge_at <= $1)),
+             ('evictions', EXISTS (SELECT 1 FROM channels WHERE over_limit)), ('purges', EXISTS (SELECT 1 FROM channels WHERE purge_at <= $1)),
              ('access', EXISTS (SELECT 1 FROM acl_entries WHERE expires_at <= $1)),
              ('leases', EXISTS (SELECT 1 FROM leases WHERE status = 'active' AND expires_at <= $1)),
              ('deadlocks', EXISTS (SELECT 1 FROM request_waits WHERE until > $1) OR EXISTS (SELECT 1 FROM lease_waits WHERE until > $1) OR EXISTS (SELECT 1 FROM deadlocks)),
@@ -59,6 +58,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('tool_grants', EXISTS (SELECT 1 FROM tool_credentials WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)
                  OR EXISTS (SELECT 1 FROM tool_grants WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)),
              ('fan-out', EXISTS (SELECT 1 FROM webhook_endpoints WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM webhook_replays)),
+             ('search', EXISTS (SELECT 1 FROM search_backlog)),
              ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))),
              ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)),
              ('bridges', EXISTS (SELECT 1 FROM aee_bridges) OR EXISTS (SELECT 1 FROM trigger_firings WHERE job IS NOT NULL)),

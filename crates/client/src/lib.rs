@@ -75,6 +75,7 @@ enum Verb {
     Messages(messages::Messages),
     Tail(tail::Tail),
     Trace(traces::Trace),
+    Search(messages::search::Search),
     #[command(name = "schema")]
     Schemas(envelopes::schemas::Schemas),
     #[command(name = "webhook")]
@@ -148,6 +149,7 @@ impl Command {
             Verb::Messages(messages) => messages.run().await,
             Verb::Tail(tail) => tail.run().await,
             Verb::Trace(trace) => trace.run().await,
+            Verb::Search(search) => search.run().await,
             Verb::Schemas(schemas) => schemas.run().await,
             Verb::Webhooks(webhooks) => webhooks.run().await,
             Verb::Moments(moments) => moments.run().await,

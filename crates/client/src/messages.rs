@@ -1,5 +1,7 @@
 //! `entente send`, `ask`, `reply` and `messages`: messages on a channel from a terminal.
 
+pub(super) mod search;
+
 use std::io::{self, Read as _, Write as _};
 
 use clap::Args;

@@ -10,3 +10,4 @@ pub mod merkle;
 pub mod proofs;
 pub mod receipts;
 pub mod seals;
+pub mod search;

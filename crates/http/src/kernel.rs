@@ -13,6 +13,7 @@ mod identities;
 mod keys;
 mod people;
 mod principals;
+pub mod search;
 mod spend_reservations;
 mod stops;
 pub mod streams;
@@ -37,6 +38,7 @@ pub fn routes(config: &mut Routes<'_>) {
     deliveries::routes(config);
     principals::routes(config);
     keys::routes(config);
+    search::routes(config);
     audit::routes(config);
     people::routes(config);
     teams::routes(config);

@@ -82,6 +82,8 @@ pub struct Settings {
     pub event_retention: Option<Duration>,
     /// Retention of costs in reports, and of past windows of budgets; `None` keeps them for ever.
     pub spend_retention: Option<Duration>,
+    /// Whether this server indexes words and searches for them.
+    pub search: bool,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
     /// Number of events after which a log gets an automatic checkpoint; `None` disables them (RFC-0019).

@@ -11,7 +11,7 @@ pub use rows::forget;
 pub use rows::has_any;
 pub use rows::load_all;
 pub use rows::responses;
-pub(crate) use rows::{Row, at, of_line, of_parts};
+pub(crate) use rows::{Row, at, bare, of_line, of_parts};
 
 /// Filter of a channel's messages.
 #[derive(Debug, Clone, Default)]

@@ -62,6 +62,13 @@ pub struct WebhookLabels {
     pub outcome: &'static str,
 }
 
+/// Labels of a source of the search.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SearchLabels {
+    /// `indexed`, `cut` (indexed without its last words) or `skipped` (not indexed).
+    pub outcome: &'static str,
+}
+
 /// Labels of a credential operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CredentialLabels {
@@ -134,6 +141,8 @@ pub struct Metrics {
     pub webhook_lag: Gauge,
     /// Pending deliveries, counted up to a limit.
     pub webhook_waiting: Gauge,
+    /// Messages, events and jobs that the search took in.
+    pub searchable: Family<SearchLabels, Counter>,
     /// Credentials minted and revoked for jobs.
     pub credentials: Family<CredentialLabels, Counter>,
     /// Events of binding moments.
@@ -181,6 +190,7 @@ impl Metrics {
             webhook_leases: Gauge::default(),
             webhook_lag: Gauge::default(),
             webhook_waiting: Gauge::default(),
+            searchable: Family::default(),
             credentials: Family::default(),
             moments: Family::default(),
             calibration_notes: Counter::default(),
@@ -221,14 +231,15 @@ impl Metrics {
         registry.register("keys_judged", "Presented keys by outcome", metrics.auth.clone());
         registry.register("forwards", "Commands handed to other servers", metrics.forwards.clone());
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
-        metrics.register_webhooks(&mut registry);
-        registry.register("credentials", "Credentials by outcome", metrics.credentials.clone());
+        metrics.register_background(&mut registry);
         metrics.register_moments(&mut registry);
         metrics.register_caches(&mut registry);
         Self { registry: Arc::new(registry), ..metrics }
     }
 
-    fn register_webhooks(&self, registry: &mut Registry) {
+    fn register_background(&self, registry: &mut Registry) {
+        registry.register("search_sources", "Sources by outcome of their indexing", self.searchable.clone());
+        registry.register("credentials", "Credentials by outcome", self.credentials.clone());
         registry.register("webhook_deliveries", "Deliveries by outcome", self.webhooks.clone());
         registry.register("webhook_leases", "Endpoints that are sent to", self.webhook_leases.clone());
         registry.register("webhook_lag_ms", "From the log to the queue", self.webhook_lag.clone());
@@ -253,6 +264,11 @@ impl Metrics {
     /// Counts deliveries by outcome.
     pub fn webhook_outcome(&self, outcome: &'static str, count: usize) {
         self.webhooks.get_or_create(&WebhookLabels { outcome }).inc_by(count as u64);
+    }
+
+    /// Counts sources of the search by outcome.
+    pub fn search_outcome(&self, outcome: &'static str, count: usize) {
+        self.searchable.get_or_create(&SearchLabels { outcome }).inc_by(count as u64);
     }
 
     /// Counts credentials by outcome.

@@ -2,6 +2,7 @@
 //! tampering.
 
 mod retention;
+mod search;
 
 use crate::harness::{Client, Value, World, json};
 

@@ -6,3 +6,4 @@ mod event_types;
 pub(crate) mod events;
 mod merkle;
 mod proofs;
+mod search;

@@ -329,6 +329,23 @@ pub(crate) async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> O
     Ok(rows)
 }
 
+/// Like [`at`], without payloads and metadata, which may be large: for decisions about many messages.
+pub(crate) async fn bare(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> Outcome<Vec<Row>> {
+    let rows = select!(
+        "messages::bare",
+        of "(SELECT s.id, s.number, s.seq, s.channel_id, s.intent_id, s.sender, s.recipient, s.recipients, s.message_type,
+                s.correlation_id, '{}'::text AS payload, NULL::text AS metadata, s.created_at, s.expires_at, s.read_at,
+                s.expired, s.waits
+         FROM message_states s JOIN UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)
+         ON s.intent_id = k.intent_id AND s.seq = k.seq) m",
+        &places.iter().map(|(intent, _)| intent.uuid()).collect::<Vec<_>>(),
+        &places.iter().map(|(_, seq)| *seq).collect::<Vec<_>>()
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
 /// Responses to a message, in order.
 ///
 /// # Errors
