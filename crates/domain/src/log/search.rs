@@ -183,7 +183,7 @@ pub fn strings(json: &str) -> Vec<String> {
                 char => text.push(char),
             }
         }
-        while chars.next_if(|char| char.is_ascii_whitespace()).is_some() {}
+        while chars.next_if(char::is_ascii_whitespace).is_some() {}
         if chars.peek() != Some(&':') && !text.is_empty() {
             found.push(text);
         }
@@ -271,9 +271,9 @@ impl Query {
 
     /// Returns a part of the first text that has one of the words, with what is around it; of the first text without one.
     #[must_use]
-    pub fn excerpt<'a>(&self, texts: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
+    pub fn excerpt<'a>(&self, mut texts: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
         let hit = texts.clone().find_map(|text| Some((text, self.place(text)?)));
-        let (text, at) = hit.or_else(|| texts.clone().next().map(|text| (text, 0)))?;
+        let (text, at) = hit.or_else(|| texts.next().map(|text| (text, 0)))?;
         let begin = text[..at].char_indices().rev().nth(AROUND - 1).map_or(0, |(at, _)| at);
         let end = text[at..].char_indices().nth(2 * AROUND).map_or(text.len(), |(more, _)| at + more);
         let inner = text[begin..end].split(|char: char| char.is_whitespace() || char.is_control());
