@@ -10,6 +10,7 @@ pub mod egress;
 pub mod federate;
 mod feeding;
 pub mod handing;
+pub mod inboxes;
 pub mod lookout;
 mod peers;
 pub mod provision;
@@ -55,6 +56,7 @@ pub async fn start(
     lookout::start(ctx, lookout, tasks);
     feeding::start(ctx, lookout, tasks);
     handing::start(&webhook_sender.ctx, lookout, tasks);
+    inboxes::start(ctx, lookout, tasks);
     standstill::start(&webhook_sender.standstill, tasks);
     let (webhook_sender, look, all) = (Arc::clone(webhook_sender), Arc::clone(lookout), tasks.clone());
     tasks.keep("webhook deliveries", move || {

@@ -23,6 +23,7 @@ async fn take_back(pool: &Pool) {
         DROP TRIGGER mark_logs ON intent_clock; DROP TRIGGER mark_new_logs ON intent_clock;
         DROP TRIGGER mark_jobs ON job_events; DROP TRIGGER mark_sent ON aee_envelopes; DROP TRIGGER mark_approved ON aee_envelopes;
         DROP VIEW log_order_empty; DROP FUNCTION require_epoch; DROP TABLE agent_sessions;
+        DROP TABLE inboxes, inbox_entries, inbox_readers, inbox_cursor;
         DROP TABLE event_leaves, log_floors, log_order_search, job_claims, job_limits, job_slots, lease_waits, request_waits,
             deadlocks;
         ALTER TABLE job_clock DROP COLUMN precedence, DROP COLUMN principal, DROP COLUMN parked,

@@ -1,11 +1,12 @@
 //! Tools of the toolset `attention`, which `/mcp?tools=attention` lists: for agents that work in a team
 //! (docs/attention.md). The list of the core has no room for them.
 
+mod inbox;
 mod waits;
 
 use super::Tool;
 
 /// Returns the tools of this folder.
 pub fn tools() -> Vec<Tool> {
-    waits::tools().into_iter().collect()
+    inbox::tools().into_iter().chain(waits::tools()).collect()
 }
