@@ -28,6 +28,8 @@ pub const UNSEEN: Duration = Duration::from_secs(30);
 
 /// Fans events out to webhooks.
 pub const FAN_OUT: &str = "fan-out";
+/// Writes entries of agents' inboxes.
+pub const INBOXES: &str = "inboxes";
 /// Sends webhook deliveries.
 pub const DELIVERIES: &str = "deliveries";
 /// Revokes credentials at their upstreams.
@@ -49,7 +51,8 @@ pub const SEARCH: &str = "search";
 pub const STOPS: &str = "stops";
 
 /// The words of the look that are no sweep's name.
-const OTHERS: [&str; 9] = [FAN_OUT, DELIVERIES, REVOCATIONS, BRIDGES, LETTERS, KEYS, STRICT, STOPS, SEARCH];
+const OTHERS: [&str; 10] =
+    [FAN_OUT, INBOXES, DELIVERIES, REVOCATIONS, BRIDGES, LETTERS, KEYS, STRICT, STOPS, SEARCH];
 
 /// What the last look found, by its words.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ pub mod federate;
 mod feeding;
 pub mod handing;
 mod indexing;
+pub mod inboxes;
 pub mod lookout;
 mod peers;
 pub mod provision;
@@ -59,6 +60,7 @@ pub async fn start(
     if ctx.settings.search {
         indexing::start(ctx, lookout, tasks);
     }
+    inboxes::start(ctx, lookout, tasks);
     standstill::start(&webhook_sender.standstill, tasks);
     let (webhook_sender, look, all) = (Arc::clone(webhook_sender), Arc::clone(lookout), tasks.clone());
     tasks.keep("webhook deliveries", move || {

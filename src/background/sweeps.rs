@@ -16,7 +16,7 @@ use entente_kernel::messages::pending;
 use entente_kernel::spending;
 use entente_kernel::spending::reservations;
 use entente_kernel::webhooks::deliveries;
-use entente_kernel::{AppError, Outcome, access, cursors, idempotency};
+use entente_kernel::{AppError, Outcome, access, cursors, idempotency, inbox};
 use entente_moments as moments;
 use entente_openintent::agents::{departures, heartbeats};
 use entente_openintent::suspensions;
@@ -90,6 +90,10 @@ pub enum Sweep {
     Idempotency,
     /// Deletes reading cursors that nobody uses.
     Cursors,
+    /// Rings entries of inboxes that nobody has seen.
+    InboxRings,
+    /// Deletes expired entries of inboxes, and readers that are gone.
+    InboxEntries,
     /// Deletes old finished deliveries, and the remains of removed webhook endpoints.
     Webhooks,
     /// Finds abandoned credentials, and clears values that can no longer be requested.
@@ -155,6 +159,8 @@ impl Sweep {
         Self::KeyUses,
         Self::Idempotency,
         Self::Cursors,
+        Self::InboxRings,
+        Self::InboxEntries,
         Self::JobKeys,
         Self::EndedJobs,
         Self::Workers,
@@ -212,6 +218,8 @@ impl Sweep {
             Self::KeyUses => "key_uses",
             Self::Idempotency => "idempotency",
             Self::Cursors => "cursors",
+            Self::InboxRings => "inbox_rings",
+            Self::InboxEntries => "inbox_entries",
             Self::Webhooks => "webhooks",
             Self::Credentials => "credentials",
             Self::Sessions => "sessions",
@@ -259,7 +267,12 @@ impl Sweep {
             | Self::TriggerEvents
             | Self::Triggers
             | Self::Reports => 2,
-            Self::Channels | Self::Access | Self::Heartbeats | Self::Memory | Self::Reservations => 4,
+            Self::Channels
+            | Self::Access
+            | Self::Heartbeats
+            | Self::Memory
+            | Self::Reservations
+            | Self::InboxRings => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::ToolGrants => 20,
             // Clean-ups of several statements each, which the idle server repeats for nothing.
@@ -267,6 +280,7 @@ impl Sweep {
             Self::Webhooks | Self::Sessions | Self::Invocations => 60,
             Self::Idempotency
             | Self::Cursors
+            | Self::InboxEntries
             | Self::JobKeys
             | Self::EndedJobs
             | Self::Spending
@@ -298,6 +312,7 @@ impl Sweep {
             | Self::Access
             | Self::Leases
             | Self::Deadlocks
+            | Self::InboxRings
             | Self::Silence
             | Self::Drains
             | Self::Pairs
@@ -322,6 +337,7 @@ impl Sweep {
             | Self::KeyUses
             | Self::Idempotency
             | Self::Cursors
+            | Self::InboxEntries
             | Self::Webhooks
             | Self::Credentials
             | Self::Sessions
@@ -347,6 +363,7 @@ impl Sweep {
             | Self::Workers
             | Self::Idempotency
             | Self::Cursors
+            | Self::InboxEntries
             | Self::Webhooks
             | Self::EnvelopeLogs
             | Self::Envelopes
@@ -392,6 +409,8 @@ impl Sweep {
             Self::KeyUses => keys::save_uses(ctx).await,
             Self::Idempotency => idempotency::forget(ctx, limit).await,
             Self::Cursors => cursors::tidy(ctx, limit).await,
+            Self::InboxRings => inbox::sweeps::ring(ctx, limit).await,
+            Self::InboxEntries => inbox::sweeps::tidy(ctx, limit).await,
             Self::Webhooks => deliveries::tidy(ctx, limit).await,
             Self::Credentials => jobs::tidy_credentials(&ctx.arcp, limit).await,
             Self::Sessions => sessions::forget(&ctx.arcp, limit).await,

@@ -12,6 +12,7 @@ pub(crate) mod events;
 pub(crate) mod exports;
 pub(crate) mod heartbeats;
 pub(crate) mod identities;
+pub(crate) mod inbox;
 pub(crate) mod keys;
 pub(crate) mod nodes;
 pub(crate) mod people;

@@ -25,8 +25,10 @@ const DUE: u64 = 5;
 const UNBOUNDED: [Sweep; 2] = [Sweep::Heartbeats, Sweep::KeyUses];
 
 /// These need a special set-up and are tested in `triggers/hearing.rs`, `federation.rs`, `vaults.rs`,
-/// `events/retention.rs`, `spending.rs` and `waits.rs`.
-const ELSEWHERE: [Sweep; 10] = [
+/// `events/retention.rs`, `spending.rs`, `waits.rs` and `inbox/levels.rs`.
+const ELSEWHERE: [Sweep; 12] = [
+    Sweep::InboxRings,
+    Sweep::InboxEntries,
     Sweep::Deadlocks,
     Sweep::TriggerEvents,
     Sweep::Reports,

@@ -6,6 +6,7 @@ mod coord;
 mod federation;
 mod governance;
 mod graphs;
+mod inboxes;
 mod jobs;
 mod ledgers;
 mod memory;

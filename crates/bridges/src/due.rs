@@ -67,6 +67,8 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('budgets', EXISTS (SELECT 1 FROM budget_reached r WHERE r.handled_at IS NULL AND (r.moment_id IS NULL OR EXISTS (
                  SELECT 1 FROM moments m WHERE m.id = r.moment_id AND coalesce(m.ended_at::text, m.resolution_kind) IS NOT NULL)))),
              ('reservations', EXISTS (SELECT 1 FROM spend_reservations WHERE expires_at <= $1 AND ended_at IS NULL)),
+             ('inboxes', EXISTS (SELECT 1 FROM inboxes) OR EXISTS (SELECT 1 FROM inbox_cursor WHERE global IS NOT NULL)),
+             ('inbox_rings', EXISTS (SELECT 1 FROM inbox_entries WHERE rings_at <= $1)),
              ('stops', $3 < greatest(-1, (SELECT max(changed_seq) FROM stops), (SELECT max(changed_seq) FROM budgets),
                                      (SELECT max(changed_seq) FROM teams))),
              ('strict', EXISTS (SELECT 1 FROM agent_sessions WHERE strict_seq > greatest($4::bigint, 0))),

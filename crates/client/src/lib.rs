@@ -8,6 +8,7 @@ mod checkpoints;
 mod decide;
 mod envelopes;
 pub mod failures;
+mod inbox;
 mod intents;
 mod jobs;
 mod keys;
@@ -73,6 +74,7 @@ enum Verb {
     Ask(messages::Ask),
     Reply(messages::Reply),
     Messages(messages::Messages),
+    Inbox(inbox::Inbox),
     Tail(tail::Tail),
     Trace(traces::Trace),
     Search(messages::search::Search),
@@ -147,6 +149,7 @@ impl Command {
             Verb::Ask(ask) => ask.run().await,
             Verb::Reply(reply) => reply.run().await,
             Verb::Messages(messages) => messages.run().await,
+            Verb::Inbox(inbox) => inbox.run().await,
             Verb::Tail(tail) => tail.run().await,
             Verb::Trace(trace) => trace.run().await,
             Verb::Search(search) => search.run().await,

@@ -17,6 +17,7 @@ pub mod globs;
 pub mod idempotency;
 pub mod identity;
 pub mod ids;
+pub mod inbox;
 pub mod limits;
 pub mod log;
 pub mod metadata;

@@ -10,6 +10,7 @@ mod checkpoints;
 mod deliveries;
 mod events;
 mod identities;
+pub mod inbox;
 mod keys;
 mod people;
 mod principals;
@@ -32,6 +33,7 @@ pub fn routes(config: &mut Routes<'_>) {
     access_requests::routes(config);
     identities::routes(config);
     agent_sessions::routes(config);
+    inbox::routes(config);
     checkpoints::routes(config);
     streams::routes(config);
     subscriptions::routes(config);

@@ -19,6 +19,7 @@ pub mod feed;
 pub mod hooks;
 pub mod idempotency;
 pub mod identity;
+pub mod inbox;
 pub mod intents;
 pub mod log;
 pub mod many;

@@ -2,6 +2,7 @@
 //! change is committed, and the woken task reads it from the database, so spurious and repeated wake-ups do no harm.
 //! This module knows no SQL. [`interest`] says which of them other servers want.
 
+pub mod inboxes;
 pub mod interest;
 
 use std::collections::{HashMap, HashSet};
@@ -41,6 +42,8 @@ pub enum WakeKey {
     Inbox(String),
     /// The leases on an intent, for those who wait for one.
     Leases(IntentId),
+    /// The inbox of an agent.
+    AgentInbox(String),
 }
 
 impl fmt::Display for WakeKey {
@@ -57,6 +60,7 @@ impl fmt::Display for WakeKey {
             Self::Moment(id) => id.fmt(f),
             Self::Inbox(party) => write!(f, "?{}", URL_SAFE_NO_PAD.encode(party)),
             Self::Leases(id) => write!(f, "%{id}"),
+            Self::AgentInbox(agent) => write!(f, "^{}", URL_SAFE_NO_PAD.encode(agent)),
         }
     }
 }
@@ -78,6 +82,9 @@ impl FromStr for WakeKey {
         }
         if let Some(party) = text.strip_prefix('?') {
             return name(party).map(Self::Inbox).ok_or(Unknown);
+        }
+        if let Some(agent) = text.strip_prefix('^') {
+            return name(agent).map(Self::AgentInbox).ok_or(Unknown);
         }
         if let Some(job) = text.strip_prefix('!') {
             return job.parse().map(Self::Stop).map_err(|_no_id| Unknown);

@@ -39,7 +39,9 @@ pub fn traces(sweep: Sweep) -> &'static str {
         Sweep::Coordinators => "SELECT count(*) FROM events WHERE event_type = 'coordinator.unresponsive'",
         Sweep::ToolGrants => "SELECT count(*) FROM tool_grants WHERE expired",
         Sweep::Invocations => "SELECT count(*) FROM tool_invocations WHERE interrupted",
-        Sweep::Reports
+        Sweep::InboxRings
+        | Sweep::InboxEntries
+        | Sweep::Reports
         | Sweep::Federation
         | Sweep::Vaults
         | Sweep::OldNumbers

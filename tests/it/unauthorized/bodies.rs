@@ -16,6 +16,7 @@ const NOUNS: &[fn(&str) -> Option<Value>] = &[
     super::ledgers::body,
     super::spending::body,
     super::jobs::body,
+    super::inboxes::body,
 ];
 
 /// Returns a valid body, so that the refusal is about the caller and not about the body.

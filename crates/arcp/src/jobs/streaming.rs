@@ -127,7 +127,8 @@ pub(crate) async fn versions(
             | WakeKey::Mailbox(_)
             | WakeKey::Moment(_)
             | WakeKey::Inbox(_)
-            | WakeKey::Leases(_) => {}
+            | WakeKey::Leases(_)
+            | WakeKey::AgentInbox(_) => {}
         }
     }
     let mut found = Vec::new();

@@ -20,6 +20,7 @@ mod globs;
 mod idempotency;
 mod identity;
 mod ids;
+mod inbox;
 mod limits;
 mod log;
 mod moments;

@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 
 use crate::log::writer::IntentLog;
 use crate::log::{GlobalPosition, Record};
+use crate::wakeups::inboxes::InboxSignals;
 use crate::wakeups::interest::Shards;
 use crate::wakeups::{WakeKey, Wakeups};
 pub use frame::{Family, Frame, Opening, ResumeToken, Wire};
@@ -46,6 +47,8 @@ pub struct Feed {
     /// Signals a commit while there are receivers of webhooks.
     stir: Notify,
     webhook_wakeup_enabled: AtomicBool,
+    /// Wakes the follower that writes agents' inboxes.
+    inboxes: InboxSignals,
     /// Number of announced commits of this server.
     commits: AtomicU64,
     /// Whether other servers share the database.
@@ -77,6 +80,7 @@ impl Feed {
             activity: Notify::new(),
             stir: Notify::new(),
             webhook_wakeup_enabled: AtomicBool::new(false),
+            inboxes: InboxSignals::default(),
             commits: AtomicU64::new(0),
             has_peers: AtomicBool::new(false),
             bus_away: AtomicBool::new(false),
@@ -183,6 +187,11 @@ impl Feed {
 
     /// Wakes the tasks waiting for this key, here and on other servers.
     pub fn wake(&self, what: WakeKey) {
+        match &what {
+            WakeKey::Mailbox(entity) => self.inboxes.mail(entity),
+            WakeKey::Job(_) => self.inboxes.stir(),
+            _ => {}
+        }
         self.wakeups.ring(&what);
         self.tell_peers(what);
     }
@@ -205,6 +214,12 @@ impl Feed {
         if self.webhook_wakeup_enabled.load(Ordering::Relaxed) {
             self.stir.notify_one();
         }
+        self.inboxes.stir();
+    }
+
+    /// Returns what wakes the follower that writes agents' inboxes.
+    pub fn inboxes(&self) -> &InboxSignals {
+        &self.inboxes
     }
 
     /// Resolves at the next commit, if enabled by [`Self::set_webhook_wakeup`].

@@ -6,6 +6,7 @@ use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::openintent::channels::{ChannelStatus, CloseReason};
 use entente_kernel::channels::{close, rows};
 use entente_kernel::due::run_each;
+use entente_kernel::inbox::follower;
 use entente_kernel::log::GlobalPosition;
 use entente_kernel::messages;
 use entente_kernel::messages::{pending, receipts};
@@ -94,12 +95,14 @@ pub async fn purge(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     Ok(purged)
 }
 
-/// Returns the position up to which webhooks were fanned out; `None` if there are no receivers, or if nothing
-/// is due.
+/// Returns the position up to which webhooks were fanned out and inboxes written; `None` if there are neither, or if nothing is
+/// due.
 async fn told(ctx: &Ctx, due: usize) -> Outcome<Option<GlobalPosition>> {
     if due == 0 {
         return Ok(None);
     }
     let mut conn = ctx.pool.acquire().await?;
-    fanout::reached(&mut conn).await
+    let webhooks = fanout::reached(&mut conn).await?;
+    let inboxes = follower::reached(&mut conn).await?;
+    Ok(webhooks.into_iter().chain(inboxes).min())
 }

@@ -1,6 +1,7 @@
 //! Tools of the toolset `attention`, which `/mcp?tools=attention` lists: for agents that work in a team
 //! (docs/attention.md). The list of the core has no room for them.
 
+mod inbox;
 mod search;
 mod waits;
 
@@ -8,5 +9,5 @@ use super::Tool;
 
 /// Returns the tools of this folder.
 pub fn tools() -> Vec<Tool> {
-    search::tools().into_iter().chain(waits::tools()).collect()
+    inbox::tools().into_iter().chain(search::tools()).chain(waits::tools()).collect()
 }

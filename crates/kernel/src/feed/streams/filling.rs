@@ -8,6 +8,7 @@ use entente_domain::ids::IntentId;
 use crate::feed::reader;
 use crate::feed::reader::LogPage;
 use crate::feed::{Frame, ResumeToken};
+use crate::inbox;
 use crate::{Ctx, Outcome};
 
 /// Publishes the missing records of an intent's topic, so that its followers need not query the database themselves.
@@ -74,7 +75,10 @@ pub async fn tail(ctx: &Ctx) -> Outcome<bool> {
 pub async fn poll_wakeups(ctx: &Ctx) -> Outcome<()> {
     if ctx.feed.has_peers() {
         let wakeups = ctx.feed.wakeups();
-        wakeups.look(ctx.hooks.versions(ctx, &wakeups.listened()).await?);
+        let listened = wakeups.listened();
+        let mut found = ctx.hooks.versions(ctx, &listened).await?;
+        found.extend(inbox::versions(ctx, &listened).await?);
+        wakeups.look(found);
     }
     Ok(())
 }

@@ -1,0 +1,197 @@
+//! The follower: writes entries of inboxes behind the logs, the ends of jobs and the mailboxes. Table `inbox_cursor`.
+//!
+//! One server at a time reads what is after the position, adds entries, and moves the position in the same transaction. A
+//! crash repeats a step or continues after it; each entry is added once either way.
+
+use std::collections::HashMap;
+
+use sqlx::PgConnection;
+
+use super::matching::{Item, Origin};
+use super::rows::NewEntry;
+use super::{mail, matching, rows};
+use crate::log::GlobalPosition;
+use crate::log::order::{self, OrderEnds, Parts};
+use crate::wakeups::WakeKey;
+use crate::{Ctx, Outcome, try_locks};
+
+/// The advisory lock for moving the position: only tried, so that the other servers do not wait for it.
+const LOCK: i64 = 0x656e_7465_6e74_6509;
+
+/// Limit of entries added in one transaction, which only its last item may exceed, so that it is short.
+const ROWS: usize = 2_000;
+
+/// Entries of the logs that are read in one step: without their content.
+const ENTRIES: i64 = 1_024;
+
+/// The result of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// There was nothing more to read.
+    Idle,
+    /// Another server is at it.
+    Busy,
+    /// There may be more.
+    More,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cursor {
+    logs: GlobalPosition,
+    jobs: (i64, i64),
+}
+
+/// Takes the follower's lock, for work on the same rows; returns whether it is free.
+pub(super) async fn try_lock(conn: &mut PgConnection) -> Outcome<bool> {
+    Ok(!try_locks(conn, &[LOCK]).await?.is_empty())
+}
+
+/// Makes the follower begin at these ends, unless it has begun. An inbox that is opened in the same transaction is seen by
+/// every later step.
+pub(super) async fn begin_at(conn: &mut PgConnection, ends: &OrderEnds) -> Outcome<()> {
+    sqlx::query!(
+        "-- inbox_cursor::begin
+         UPDATE inbox_cursor SET global = coalesce(global, $1), global_seq = coalesce(global_seq, $2), job = coalesce(job, $3),
+                                 job_seq = coalesce(job_seq, $4)",
+        ends.logs.global,
+        ends.logs.seq,
+        ends.jobs.0,
+        ends.jobs.1
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Adds the entries of the next page; `mailboxes` has those that may have something new, `None` all of them.
+///
+/// # Errors
+/// A database error.
+pub async fn step(ctx: &Ctx, mailboxes: Option<&[String]>) -> Outcome<Step> {
+    let mut conn = ctx.pool.acquire().await?;
+    if load(&mut conn).await?.is_none() {
+        return Ok(Step::Idle);
+    }
+    order::advance(&mut conn).await?;
+    drop(conn);
+    let mut tx = ctx.pool.begin().await?;
+    if !try_lock(&mut tx).await? {
+        return Ok(Step::Busy);
+    }
+    let Some(cursor) = load(&mut tx).await? else { return Ok(Step::Idle) };
+    if !rows::any(&mut tx).await? {
+        stop(&mut tx).await?;
+        tx.commit().await?;
+        return Ok(Step::Idle);
+    }
+    // What has a number is committed, so the reads that follow see all entries of these parts.
+    let parts = Parts::after(&mut tx, cursor.logs, ENTRIES).await?;
+    let (ends, jobs_reached, more_jobs) = mail::ends_of_jobs(&mut tx, cursor.jobs).await?;
+    let new_mail = match mailboxes {
+        Some([]) => mail::NewMail { items: Vec::new(), reached: Vec::new() },
+        _ => mail::envelopes(&mut tx, mailboxes).await?,
+    };
+    let mut items = matching::items(ctx, &mut tx, &parts).await?;
+    let mut logs_reached = parts.reached;
+    if let Some(last) = over(&items) {
+        logs_reached = last;
+        items.retain(|item| matches!(item.origin, Origin::Log(place) if place <= last));
+    }
+    let more = logs_reached > cursor.logs || more_jobs || !new_mail.items.is_empty();
+    items.extend(ends);
+    items.extend(new_mail.items);
+    let agents = enter(ctx, &mut tx, &items).await?;
+    rows::move_mail(&mut tx, &new_mail.reached).await?;
+    let reached = Cursor { logs: logs_reached, jobs: jobs_reached };
+    if reached != cursor {
+        save(&mut tx, reached).await?;
+    }
+    tx.commit().await?;
+    agents.into_iter().for_each(|agent| ctx.feed.wake(WakeKey::AgentInbox(agent)));
+    Ok(if more { Step::More } else { Step::Idle })
+}
+
+/// Returns the position of the item with which the limit of entries is reached, if it is.
+fn over(items: &[Item]) -> Option<GlobalPosition> {
+    let mut count = 0;
+    items.iter().find_map(|item| {
+        count += item.agents.len();
+        match item.origin {
+            Origin::Log(place) if count >= ROWS => Some(place),
+            _ => None,
+        }
+    })
+}
+
+/// Adds the entries of these items; returns the agents that got some.
+async fn enter(ctx: &Ctx, conn: &mut PgConnection, items: &[Item]) -> Outcome<Vec<String>> {
+    let mut agents: Vec<&str> =
+        items.iter().flat_map(|item| item.agents.iter().map(String::as_str)).collect();
+    agents.sort_unstable();
+    agents.dedup();
+    let mut inboxes = rows::lock(conn, &agents).await?;
+    if inboxes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let roles: HashMap<String, String> = matching::roles(conn, items, &inboxes).await?;
+    let mut added: Vec<NewEntry> = Vec::new();
+    for item in items {
+        matching::enter(item, &mut inboxes, &roles, ctx.now(), &mut added);
+    }
+    rows::add(conn, &added, &inboxes).await?;
+    for (agent, inbox) in &mut inboxes {
+        rows::evict(conn, agent, inbox).await?;
+    }
+    let mut told: Vec<String> = added.into_iter().map(|one| one.agent).collect();
+    told.sort_unstable();
+    told.dedup();
+    Ok(told)
+}
+
+/// Returns the position in the logs, after which no message may be deleted yet; `None` while no inbox is open.
+///
+/// # Errors
+/// A database error.
+pub async fn reached(conn: &mut PgConnection) -> Outcome<Option<GlobalPosition>> {
+    Ok(load(conn).await?.map(|cursor| cursor.logs))
+}
+
+async fn load(conn: &mut PgConnection) -> Outcome<Option<Cursor>> {
+    let row =
+        sqlx::query!("-- inbox_cursor::load\n SELECT global, global_seq, job, job_seq FROM inbox_cursor")
+            .fetch_one(conn)
+            .await?;
+    let logs = GlobalPosition::stored(row.global, row.global_seq);
+    Ok(logs.map(|logs| Cursor { logs, jobs: (row.job.unwrap_or(0), row.job_seq.unwrap_or(0)) }))
+}
+
+async fn save(conn: &mut PgConnection, cursor: Cursor) -> Outcome<()> {
+    sqlx::query!(
+        "-- inbox_cursor::save
+         UPDATE inbox_cursor SET global = $1, global_seq = $2, job = $3, job_seq = $4",
+        cursor.logs.global,
+        cursor.logs.seq,
+        cursor.jobs.0,
+        cursor.jobs.1
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Forgets the position, unless an inbox was opened meanwhile: its opening holds the same row.
+async fn stop(conn: &mut PgConnection) -> Outcome<()> {
+    sqlx::query!("-- inbox_cursor::lock\n SELECT one FROM inbox_cursor FOR UPDATE")
+        .fetch_one(&mut *conn)
+        .await?;
+    if rows::any(&mut *conn).await? {
+        return Ok(());
+    }
+    sqlx::query!(
+        "-- inbox_cursor::stop
+         UPDATE inbox_cursor SET global = NULL, global_seq = NULL, job = NULL, job_seq = NULL"
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
