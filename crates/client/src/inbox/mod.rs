@@ -142,7 +142,7 @@ fn print(remote: &Remote, page: &Value) -> Done {
 
 /// Renders an entry in one line.
 fn shown(entry: &Value) -> String {
-    let text = |member: &str| plain(entry[member].as_str().unwrap_or("-")).to_string();
+    let text = |member: &str| plain(entry[member].as_str().unwrap_or("-")).clone();
     let head = format!("{:>6}  {:<6}  {}", entry["place"].to_string(), text("attention"), text("kind"));
     if entry["message"].is_object() {
         return format!("{head}  {}", line(&entry["message"]));

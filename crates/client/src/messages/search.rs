@@ -38,7 +38,11 @@ const PAGE: usize = 100;
 
 /// Returns a word of the command line as a part of a search: one with spaces was quoted in the shell, and is a phrase.
 fn quoted(word: &str) -> String {
-    if word.contains(char::is_whitespace) && !word.contains('"') { format!("\"{word}\"") } else { word.to_owned() }
+    if word.contains(char::is_whitespace) && !word.contains('"') {
+        format!("\"{word}\"")
+    } else {
+        word.to_owned()
+    }
 }
 
 impl Search {
@@ -49,7 +53,8 @@ impl Search {
             [one] => one.clone(),
             several => several.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
         };
-        let options = [("kinds", self.kinds), ("intent_id", self.intent), ("since", self.since), ("until", self.until)];
+        let options =
+            [("kinds", self.kinds), ("intent_id", self.intent), ("since", self.since), ("until", self.until)];
         let mut query = vec![("q", words)];
         query.extend(options.into_iter().filter_map(|(name, value)| Some((name, value?))));
         let (mut results, mut cursor, mut indexed) = (Vec::new(), None, Value::Null);
@@ -77,6 +82,7 @@ impl Search {
             let id = ["message_id", "event_id", "job_id"].iter().find_map(|name| result.get(*name).cloned());
             result["id"] = id.unwrap_or_default();
         }
-        self.remote.show(&Value::Array(results), &["at", "kind", "type", "agent", "id", "intent_id", "excerpt"])
+        self.remote
+            .show(&Value::Array(results), &["at", "kind", "type", "agent", "id", "intent_id", "excerpt"])
     }
 }

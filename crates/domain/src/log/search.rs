@@ -72,7 +72,8 @@ impl Kind {
     pub fn parse_list(text: &str) -> Result<Vec<Self>, Refusal> {
         let each = text.split(',').map(|word| {
             Self::parse(word.trim()).ok_or_else(|| {
-                let message = format!("`kinds` has `{}`. Name some of `message`, `event` and `job`.", word.trim());
+                let message =
+                    format!("`kinds` has `{}`. Name some of `message`, `event` and `job`.", word.trim());
                 Refusal::field(Code::InvalidRequest, "kinds", "value", message)
             })
         });
@@ -196,7 +197,11 @@ fn unescaped(chars: &mut impl Iterator<Item = char>) -> char {
     match chars.next() {
         Some('u') => {
             let digits: String = chars.take(4).collect();
-            u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32).filter(|char| *char != '\0').unwrap_or(' ')
+            u32::from_str_radix(&digits, 16)
+                .ok()
+                .and_then(char::from_u32)
+                .filter(|char| *char != '\0')
+                .unwrap_or(' ')
         }
         Some(char @ ('"' | '\\' | '/')) => char,
         _ => ' ',
@@ -218,9 +223,13 @@ impl Query {
     /// # Errors
     /// It is too long, or has no word that a document must have.
     pub fn parse(said: &str) -> Result<Self, Refusal> {
-        let refused = |reason, message: String| Err(Refusal::field(Code::InvalidRequest, "q", reason, message));
+        let refused =
+            |reason, message: String| Err(Refusal::field(Code::InvalidRequest, "q", reason, message));
         if said.len() > QUERY_BYTES {
-            return refused("too_long", format!("`q` has more than {QUERY_BYTES} bytes. Search for fewer words."));
+            return refused(
+                "too_long",
+                format!("`q` has more than {QUERY_BYTES} bytes. Search for fewer words."),
+            );
         }
         let mut query = Self { text: String::new(), words: Vec::new() };
         let (mut is_quoted, mut is_excluded, mut count) = (false, false, 0);
@@ -318,7 +327,9 @@ fn parts(said: &str) -> impl Iterator<Item = &str> {
         let length = match first {
             '"' => 1,
             '-' if begins => 1,
-            _ => rest.find(|char: char| char == '"' || char.is_whitespace() || char.is_control()).unwrap_or(rest.len()),
+            _ => rest
+                .find(|char: char| char == '"' || char.is_whitespace() || char.is_control())
+                .unwrap_or(rest.len()),
         };
         begins = first == '"';
         let (part, more) = rest.split_at(length);

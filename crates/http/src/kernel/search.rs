@@ -4,8 +4,8 @@ use actix_web::{get, web};
 use entente_domain::clock;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ChannelId, EventId, IntentId, JobId, MessageId};
-use entente_domain::refusal::{Code, Refusal};
 use entente_domain::log::search::{Kind, Place, Query as Words};
+use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::audit::search::{self, Ask, Found, Hit, Source};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -35,7 +35,8 @@ pub fn ask(
     cursor: Option<&str>,
     limit: u32,
 ) -> Result<Ask, Refusal> {
-    let missing = || Refusal::field(Code::InvalidRequest, "q", "missing", "`q` is missing: the words to search for.");
+    let missing =
+        || Refusal::field(Code::InvalidRequest, "q", "missing", "`q` is missing: the words to search for.");
     Ok(Ask {
         query: Words::parse(words.ok_or_else(missing)?)?,
         kinds: kinds.map_or(Ok(Vec::new()), Kind::parse_list)?,

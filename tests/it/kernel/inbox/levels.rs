@@ -8,7 +8,7 @@ use entente::background::inboxes;
 use super::{each, follow, numbers, open, read, seen, to_bob};
 use crate::harness::{Client, Sse, Value, World, json, send, talk};
 
-fn asking(kind: &str, to: Value, attention: &str) -> Value {
+fn asking(kind: &str, to: &Value, attention: &str) -> Value {
     json!({ "sender": "agent.ada", "to": to, "message_type": kind, "payload": {}, "metadata": { "attention": attention } })
 }
 
@@ -24,11 +24,11 @@ async fn a_sender_asks_for_a_level_and_the_owner_bounds_it() {
     let (ada, bob, channel) = pair(&world).await;
     open(&bob, "agent.bob", json!({})).await;
     let all = async || {
-        send(&ada, &channel, asking("notify", json!("agent.bob"), "wake")).await;
-        send(&ada, &channel, asking("request", json!("agent.bob"), "digest")).await;
-        send(&ada, &channel, asking("broadcast", json!(null), "next")).await;
+        send(&ada, &channel, asking("notify", &json!("agent.bob"), "wake")).await;
+        send(&ada, &channel, asking("request", &json!("agent.bob"), "digest")).await;
+        send(&ada, &channel, asking("broadcast", &json!(null), "next")).await;
         // No word of the inbox: the usual level.
-        send(&ada, &channel, asking("notify", json!("agent.bob"), "loud")).await;
+        send(&ada, &channel, asking("notify", &json!("agent.bob"), "loud")).await;
         send(&ada, &channel, json!({ "sender": "agent.ada", "message_type": "broadcast", "payload": {} }))
             .await;
         send(

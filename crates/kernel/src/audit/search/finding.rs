@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ChannelId, EventId, IntentId, JobId, MessageId};
+use entente_domain::log::search::{Kind, Place, Query, strings};
 use entente_domain::openintent::channels::Channel;
 use entente_domain::openintent::messages::Viewer;
 use entente_domain::refusal::{Code, Refusal};
-use entente_domain::log::search::{Kind, Place, Query, strings};
 use sqlx::PgConnection;
 use uuid::Uuid;
 

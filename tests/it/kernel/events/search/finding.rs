@@ -16,7 +16,8 @@ async fn words_are_found_in_messages_events_and_jobs() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
     let (intent, channel) = talk(&ada, json!({})).await;
-    let message = say(&ada, &channel, "agent.ada", "The Deploy of billing-api FAILED, naïvely: out of memory").await;
+    let message =
+        say(&ada, &channel, "agent.ada", "The Deploy of billing-api FAILED, naïvely: out of memory").await;
     world.clock.advance(1);
     let event = json!({ "event_type": "deploy.halted", "payload": { "why": ["Überlastung", { "node": "eu-west-1" }] } });
     let event = ada.post(&format!("/intents/{intent}/events"), event).await.ok();
@@ -25,19 +26,40 @@ async fn words_are_found_in_messages_events_and_jobs() {
     let body = json!({ "agent": "echo", "input": { "task": "deploy the sentinel" }, "labels": { "ticket": "OPS-4711" } });
     let job = id(&ada.post("/jobs", body).await.is(201)).to_owned();
     index(&world).await;
-    let kinds = |hits: &[Value]| hits.iter().map(|hit| hit["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let kinds =
+        |hits: &[Value]| hits.iter().map(|hit| hit["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
     // Newest first.
     let hits = found(&ada, "deploy").await;
     assert_eq!(kinds(&hits), ["job", "event", "message"]);
-    assert_eq!((&hits[0]["job_id"], &hits[0]["type"], &hits[0]["agent"]), (&json!(job), &json!("pending"), &json!("echo@1.0.0")));
+    assert_eq!(
+        (&hits[0]["job_id"], &hits[0]["type"], &hits[0]["agent"]),
+        (&json!(job), &json!("pending"), &json!("echo@1.0.0"))
+    );
     assert_eq!((&hits[1]["event_id"], &hits[1]["type"]), (&event["id"], &json!("deploy.halted")));
-    assert_eq!((&hits[2]["message_id"], &hits[2]["channel_id"], &hits[2]["intent_id"]), (&message["id"], &json!(channel), &json!(intent)));
+    assert_eq!(
+        (&hits[2]["message_id"], &hits[2]["channel_id"], &hits[2]["intent_id"]),
+        (&message["id"], &json!(channel), &json!(intent))
+    );
     assert_eq!(hits[2]["at"], message["created_at"]);
     assert_eq!(hits[2]["excerpt"], "The Deploy of billing-api FAILED, naïvely: out of memory");
     for (words, expected) in [
-        ("billing-api", 1), ("api billing", 1), ("\"api billing\"", 0), ("\"out of memory\"", 1), ("billing.api", 1),
-        ("deploy -failed", 2), ("overload or überlastung", 1), ("ÜBERLASTUNG", 1), ("naïvely", 1), ("eu-west-1", 1),
-        ("ops-4711", 1), ("echo", 1), ("sentinel", 1), ("memo", 0), ("note", 0), ("-deploy memory", 0), ("agent.ada deploy", 2),
+        ("billing-api", 1),
+        ("api billing", 1),
+        ("\"api billing\"", 0),
+        ("\"out of memory\"", 1),
+        ("billing.api", 1),
+        ("deploy -failed", 2),
+        ("overload or überlastung", 1),
+        ("ÜBERLASTUNG", 1),
+        ("naïvely", 1),
+        ("eu-west-1", 1),
+        ("ops-4711", 1),
+        ("echo", 1),
+        ("sentinel", 1),
+        ("memo", 0),
+        ("note", 0),
+        ("-deploy memory", 0),
+        ("agent.ada deploy", 2),
     ] {
         assert_eq!(count(&ada, words).await, expected, "{words}");
     }
@@ -60,7 +82,8 @@ async fn words_are_found_in_messages_events_and_jobs() {
     assert_eq!(of(&format!("since={middle}")).await, ["job"]);
     assert_eq!(of(&format!("until={middle}")).await, ["message"]);
     // MCP has the same.
-    let told = Mcp::new(&ada, Era::Stateless).ok("search", json!({ "q": "billing", "kinds": "message" })).await;
+    let told =
+        Mcp::new(&ada, Era::Stateless).ok("search", json!({ "q": "billing", "kinds": "message" })).await;
     assert_eq!(told["results"][0]["message_id"], message["id"]);
     world.end().await;
 }
@@ -70,9 +93,14 @@ async fn a_search_that_means_nothing_is_refused() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
     for (query, code) in [
-        ("kinds=message", "invalid_request"), ("q=-x", "invalid_request"), ("q=%22%22", "invalid_request"),
-        ("q=x&kinds=letters", "invalid_request"), ("q=x&cursor=cur_1", "invalid_request"),
-        ("q=x&limit=101", "invalid_parameter"), ("q=x&limit=0", "invalid_parameter"), ("q=x&since=soon", "invalid_parameter"),
+        ("kinds=message", "invalid_request"),
+        ("q=-x", "invalid_request"),
+        ("q=%22%22", "invalid_request"),
+        ("q=x&kinds=letters", "invalid_request"),
+        ("q=x&cursor=cur_1", "invalid_request"),
+        ("q=x&limit=101", "invalid_parameter"),
+        ("q=x&limit=0", "invalid_parameter"),
+        ("q=x&since=soon", "invalid_parameter"),
     ] {
         search(&ada, query).await.refused(422, code);
     }
@@ -98,7 +126,8 @@ async fn nobody_finds_what_they_cannot_read() {
     ada.post(&format!("/intents/{intent}/events"), event).await.ok();
     // An open intent with a private channel, and a message to one agent on an open channel.
     let (open, _) = talk(&ada, json!({})).await;
-    let private = json!({ "name": "private", "member_policy": "explicit", "members": ["agent.ada", "agent.bob"] });
+    let private =
+        json!({ "name": "private", "member_policy": "explicit", "members": ["agent.ada", "agent.bob"] });
     let private = ada.post(&format!("/intents/{open}/channels"), private).await.is(201);
     let private = private["id"].as_str().unwrap().to_owned();
     say(&ada, &private, "agent.ada", "okapi in private").await;
@@ -143,18 +172,29 @@ async fn expired_and_evicted_messages_are_not_found() {
     let world = World::start().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let (_, channel) = talk(&ada, json!({ "options": { "max_messages": 10 } })).await;
-    let end = entente_domain::clock::rfc3339(entente_domain::clock::plus_seconds(entente_domain::clock::Clock::now(&*world.clock), 60));
+    let end = entente_domain::clock::rfc3339(entente_domain::clock::plus_seconds(
+        entente_domain::clock::Clock::now(&*world.clock),
+        60,
+    ));
     let brief = json!({ "sender": "agent.ada", "payload": { "note": "ephemeral" }, "expires_at": end });
     send(&ada, &channel, brief).await;
     index(&world).await;
     assert_eq!((count(&ada, "ephemeral").await, count(&bob, "ephemeral").await), (1, 1));
     world.clock.advance(61);
-    assert_eq!((count(&ada, "ephemeral").await, count(&bob, "ephemeral").await), (1, 0), "as in the channel's list");
+    assert_eq!(
+        (count(&ada, "ephemeral").await, count(&bob, "ephemeral").await),
+        (1, 0),
+        "as in the channel's list"
+    );
     for _ in 0..10 {
         say(&ada, &channel, "agent.ada", "another").await;
     }
     index(&world).await;
-    assert_eq!((count(&ada, "ephemeral").await, count(&ada, "another").await), (0, 10), "beyond the channel's limit");
+    assert_eq!(
+        (count(&ada, "ephemeral").await, count(&ada, "another").await),
+        (0, 10),
+        "beyond the channel's limit"
+    );
     world.end().await;
 }
 
@@ -167,7 +207,9 @@ async fn a_key_without_the_scope_finds_no_such_kind() {
     let event = json!({ "event_type": "note", "payload": { "text": "needle" } });
     ada.post(&format!("/intents/{intent}/events"), event).await.ok();
     index(&world).await;
-    let weak = key(&world, &admin, "agent.ada", json!({ "label": "events", "scopes": ["intents:read"] })).await.client;
+    let weak = key(&world, &admin, "agent.ada", json!({ "label": "events", "scopes": ["intents:read"] }))
+        .await
+        .client;
     let hits = found(&weak, "needle").await;
     assert_eq!((hits.len(), &hits[0]["kind"]), (1, &json!("event")));
     search(&weak, "q=needle&kinds=message").await.refused(403, "scope_missing");
@@ -183,7 +225,8 @@ async fn pages_have_neither_gaps_nor_repetitions() {
     let mut expected = Vec::new();
     for n in 0..90_u32 {
         let to = if n % 3 == 0 { "*" } else { "agent.carl" };
-        let message = json!({ "sender": "agent.ada", "to": to, "payload": { "note": format!("needle {n}") } });
+        let message =
+            json!({ "sender": "agent.ada", "to": to, "payload": { "note": format!("needle {n}") } });
         let message = send(&ada, &channel, message).await;
         if n % 3 == 0 {
             expected.insert(0, message["id"].as_str().unwrap().to_owned());

@@ -28,7 +28,10 @@ async fn differences(world: &World) -> (i64, i64) {
                      AND NOT EXISTS (SELECT 1 FROM events e WHERE e.intent_id = d.source_id AND e.seq = d.seq)
                      AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = d.source_id AND d.seq = 0)";
     let pool = &world.ctx().pool;
-    (query_scalar(missing).fetch_one(pool).await.unwrap(), query_scalar(orphans).fetch_one(pool).await.unwrap())
+    (
+        query_scalar(missing).fetch_one(pool).await.unwrap(),
+        query_scalar(orphans).fetch_one(pool).await.unwrap(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,7 +44,8 @@ async fn steps_that_die_and_two_servers_leave_no_gap() {
     let writing = async |world: &World, channel: &str| {
         let ada = world.agent("agent.ada").await;
         for n in 0..150 {
-            send(&ada, channel, json!({ "sender": "agent.ada", "payload": { "note": format!("word {n}") } })).await;
+            send(&ada, channel, json!({ "sender": "agent.ada", "payload": { "note": format!("word {n}") } }))
+                .await;
         }
     };
     // Steps are dropped wherever they are: in PostgreSQL that is a crash of their server.
@@ -56,7 +60,10 @@ async fn steps_that_die_and_two_servers_leave_no_gap() {
     assert_eq!(differences(&one).await, (0, 0));
     assert_eq!(found(&ada, "word 149").await.len(), 2);
     let answer = search(&ada, "q=word&limit=1").await.ok();
-    assert_eq!(answer["indexed"]["log_until"].as_str().unwrap()[..19], answer["results"][0]["at"].as_str().unwrap()[..19]);
+    assert_eq!(
+        answer["indexed"]["log_until"].as_str().unwrap()[..19],
+        answer["results"][0]["at"].as_str().unwrap()[..19]
+    );
     two.server.stop().await;
     one.end().await;
 }
@@ -82,15 +89,18 @@ async fn a_job_that_is_committed_late_is_found_too() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
     Hand::of(&ada, "echo@1.0.0").await;
-    let late = id(&ada.post("/jobs", json!({ "agent": "echo", "input": "needle late" })).await.is(201)).to_owned();
+    let late =
+        id(&ada.post("/jobs", json!({ "agent": "echo", "input": "needle late" })).await.is(201)).to_owned();
     world.clock.advance(1);
     ada.post("/jobs", json!({ "agent": "echo", "input": "needle young" })).await.is(201);
     index(&world).await;
     // As if the older job had been committed after the younger one was read.
-    query("DELETE FROM search_documents WHERE seq = 0 AND source_id = (SELECT min(id::text)::uuid FROM jobs)")
-        .execute(&world.ctx().pool)
-        .await
-        .unwrap();
+    query(
+        "DELETE FROM search_documents WHERE seq = 0 AND source_id = (SELECT min(id::text)::uuid FROM jobs)",
+    )
+    .execute(&world.ctx().pool)
+    .await
+    .unwrap();
     index(&world).await;
     assert_eq!(count(&ada, "needle").await, 1);
     let until = search(&ada, "q=needle").await.ok()["indexed"]["jobs_until"].clone();
@@ -105,7 +115,11 @@ async fn a_job_that_is_committed_late_is_found_too() {
 
 #[tokio::test]
 async fn documents_leave_with_their_sources_whoever_deletes_them() {
-    let settings = vec![("ENTENTE_MESSAGE_RETENTION_DAYS", "1"), ("ENTENTE_JOB_RETENTION_DAYS", "1"), ("ENTENTE_IDEMPOTENCY_HOURS", "1")];
+    let settings = vec![
+        ("ENTENTE_MESSAGE_RETENTION_DAYS", "1"),
+        ("ENTENTE_JOB_RETENTION_DAYS", "1"),
+        ("ENTENTE_IDEMPOTENCY_HOURS", "1"),
+    ];
     let world = World::with(Setup { settings, live: false }).await;
     let ada = world.agent("agent.ada").await;
     let (intent, channel) = talk(&ada, json!({})).await;
@@ -122,7 +136,10 @@ async fn documents_leave_with_their_sources_whoever_deletes_them() {
     }
     index(&world).await;
     assert_eq!(count(&ada, "needle").await, 4);
-    ada.seen(&json!(1)).post(&format!("/intents/{intent}/status"), json!({ "status": "abandoned" })).await.ok();
+    ada.seen(&json!(1))
+        .post(&format!("/intents/{intent}/status"), json!({ "status": "abandoned" }))
+        .await
+        .ok();
     world.clock.advance(24 * 3_600 + 1);
     world.sweep().await;
     assert_eq!(Sweep::EndedJobs.run(world.ctx()).await.unwrap(), 0, "the sweep has done it");
@@ -133,7 +150,8 @@ async fn documents_leave_with_their_sources_whoever_deletes_them() {
     // The release before deletes messages and events, and knows nothing of documents.
     let before = documents(&world).await;
     run(&world, "DELETE FROM messages").await;
-    run(&world, "DELETE FROM events WHERE intent_id = '00000000-0000-0000-0000-000000000000' AND seq = 1").await;
+    run(&world, "DELETE FROM events WHERE intent_id = '00000000-0000-0000-0000-000000000000' AND seq = 1")
+        .await;
     assert_eq!(documents(&world).await, before - 2);
     assert_eq!(differences(&world).await, (0, 0));
     world.server.stop().await;
@@ -162,7 +180,9 @@ async fn no_content_stops_the_follower() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
     let (_, channel) = talk(&ada, json!({})).await;
-    let say = async |payload: Value| send(&ada, &channel, json!({ "sender": "agent.ada", "payload": payload })).await;
+    let say = async |payload: Value| {
+        send(&ada, &channel, json!({ "sender": "agent.ada", "payload": payload })).await
+    };
     say(json!({ "note": "before\u{1}after \u{2}needle\u{7f}" })).await;
     // The input of a job may have a NUL.
     Hand::of(&ada, "echo@1.0.0").await;
@@ -177,7 +197,10 @@ async fn no_content_stops_the_follower() {
     say(json!({ "deep": deep })).await;
     index(&world).await;
     assert_eq!(count(&ada, "needle").await, 5 + found(&ada, "zero").await.len());
-    assert_eq!((count(&ada, "before after").await, count(&ada, "w100").await, count(&ada, "w29999").await), (1, 1, 0));
+    assert_eq!(
+        (count(&ada, "before after").await, count(&ada, "w100").await, count(&ada, "w29999").await),
+        (1, 1, 0)
+    );
     assert_eq!(differences(&world).await, (0, 0));
     let metrics = world.anon().get("//metrics").await.text;
     assert!(metrics.contains("entente_search_sources_total{outcome=\"cut\"}"), "{metrics}");
@@ -203,13 +226,15 @@ async fn a_search_says_how_far_it_knows() {
     let ada = world.agent("agent.ada").await;
     let (_, channel) = talk(&ada, json!({})).await;
     index(&world).await;
-    let until = async || search(&ada, "q=needle").await.ok()["indexed"]["log_until"].as_str().unwrap().to_owned();
+    let until =
+        async || search(&ada, "q=needle").await.ok()["indexed"]["log_until"].as_str().unwrap().to_owned();
     let first = until().await;
     world.clock.advance(30);
     assert!(until().await > first, "nothing was written in between");
     let known = until().await;
     world.clock.advance(30);
-    let message = send(&ada, &channel, json!({ "sender": "agent.ada", "payload": { "note": "needle" } })).await;
+    let message =
+        send(&ada, &channel, json!({ "sender": "agent.ada", "payload": { "note": "needle" } })).await;
     assert!(until().await <= known, "the message is not indexed yet");
     assert_eq!(count(&ada, "needle").await, 0);
     let jobs = join_all((0..3).map(|_| until())).await;
