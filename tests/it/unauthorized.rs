@@ -141,7 +141,9 @@ async fn call(client: &Client, method: &str, places: &Places, template: &str) ->
     }
     vaults::fill(&mut body, places);
     let sent = matches!(method, "POST" | "PUT" | "PATCH").then(|| body.to_string());
-    client.with("if-match", "1").send(method, &format!("/{}", places.fill(template)), sent).await
+    let query = if template.ends_with("/search") { "?q=private" } else { "" };
+    let path = format!("/{}{query}", places.fill(template));
+    client.with("if-match", "1").send(method, &path, sent).await
 }
 
 fn all() -> Vec<(String, String)> {

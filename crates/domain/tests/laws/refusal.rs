@@ -96,6 +96,8 @@ const WORDS: &[&str] = &[
     "governance_violation",
     "already_decided",
     "stopped",
+    "stale_epoch",
+    "epoch_required",
     "rate_limited",
     "too_many_streams",
     "unavailable",
