@@ -21,6 +21,9 @@ const INTERVAL: Duration = Duration::from_millis(300);
 /// Pause between two steps, so that many small commits are handled together.
 const REST: Duration = Duration::from_millis(10);
 
+/// Pause while another server writes: its next step may begin after what was committed here.
+const BUSY_REST: Duration = Duration::from_millis(100);
+
 /// Starts the follower.
 pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
     let lookout = Arc::clone(lookout);
@@ -58,10 +61,13 @@ async fn all(ctx: &Ctx, mailboxes: Mailboxes) -> Outcome<()> {
         Mailboxes::These(names) => Some(names.as_slice()),
         Mailboxes::All => None,
     };
-    while timely(TURN, follower::step(ctx, names)).await? != Step::Idle {
-        sleep(REST).await;
+    loop {
+        match timely(TURN, follower::step(ctx, names)).await? {
+            Step::Idle => return Ok(()),
+            Step::More => sleep(REST).await,
+            Step::Busy => sleep(BUSY_REST).await,
+        }
     }
-    Ok(())
 }
 
 /// Writes everything that is left, for tests without background tasks.

@@ -197,6 +197,21 @@ fn a_table_is_written_by_one_file() {
     assert_eq!(written, tables(), "a table that nobody writes");
 }
 
+/// Two followers with one lock would stop each other.
+#[test]
+fn advisory_locks_are_different() {
+    let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, text) in program() {
+        for line in code(&text).filter(|line| line.contains(": i64 = 0x")) {
+            let key = line.split(" = ").nth(1).unwrap().trim_end_matches(';').to_owned();
+            owners.entry(key).or_default().push(name.clone());
+        }
+    }
+    assert!(owners.len() > 5, "no locks were found");
+    let shared = owners.iter().filter(|(_, files)| files.len() > 1);
+    none(&shared.map(|(key, files)| format!("{key}: {}", files.join(", "))).collect::<Vec<_>>());
+}
+
 #[test]
 fn every_query_is_checked_and_has_a_name() {
     let mut faults = Vec::new();

@@ -5,6 +5,8 @@ pub mod asks;
 pub mod waiting;
 pub mod writer;
 
+use std::ops::Range;
+
 use entente_domain::clock::Timestamp;
 use entente_domain::cursors::{Since, after};
 use entente_domain::identity::keys::Scope;
@@ -85,29 +87,29 @@ pub async fn list(
     let missed = match since {
         Some(since) if i64::from(since) < visit.channel.message_count => {
             let until = if full { i64::from(last) } else { visit.channel.message_count };
-            let (span, shown) = ((i64::from(since), until), messages.len());
-            Some(Box::pin(missed(&mut connection, &visit.channel, &viewer, span, shown, now)).await?)
+            let numbers = i64::from(since)..until;
+            Some(Box::pin(missed(&mut connection, &visit.channel, &viewer, numbers, messages.len(), now)).await?)
         }
         _ => None,
     };
     Ok(MessagePage { messages, next, cut, large: measure.large(), missed })
 }
 
-/// Counts what a reader has missed between two numbers, of which `shown` messages are shown.
+/// Counts what a reader has missed after the range's start up to its end, of which `shown` messages are shown.
 async fn missed(
     conn: &mut PgConnection,
     channel: &Channel,
     viewer: &Viewer<'_>,
-    (since, until): (i64, i64),
+    numbers: Range<i64>,
     shown: usize,
     now: Timestamp,
 ) -> Outcome<Missed> {
-    let evicted = (channel.floor() - since).max(0);
-    let from = since.max(channel.floor());
+    let evicted = (channel.floor() - numbers.start).max(0);
+    let left = numbers.start.max(channel.floor())..numbers.end;
     // Mostly each number has its message, and nothing can have expired.
-    let hidden = i64::try_from(shown).is_ok_and(|shown| until - from > shown);
+    let hidden = i64::try_from(shown).is_ok_and(|shown| left.end - left.start > shown);
     let expired =
-        if hidden { rows::expired_between(conn, channel, viewer, (from, until), now).await? } else { 0 };
+        if hidden { rows::expired_between(conn, channel, viewer, left, now).await? } else { 0 };
     Ok(Missed { count: evicted + expired, oldest: channel.floor() + 1, newest: channel.message_count })
 }
 

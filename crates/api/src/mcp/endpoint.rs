@@ -17,6 +17,7 @@ use entente_http::caller::Asker;
 use entente_http::error::{Problem, Reply};
 use entente_http::presence::Presence;
 use entente_http::site::host;
+use entente_runtime::fences;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
@@ -76,7 +77,7 @@ async fn other(request: HttpRequest, api: web::Data<ApiState>) -> Reply {
 
 /// Headers that MCP clients send.
 const HEADERS: &str = "Authorization, Content-Type, Accept, Last-Event-ID, MCP-Protocol-Version, Mcp-Method, Mcp-Name, \
-                       Mcp-Session-Id, X-API-Key, X-Agent-ID, traceparent";
+                       Mcp-Session-Id, X-API-Key, X-Agent-ID, Entente-Epoch, traceparent";
 
 /// Checks the request's host, origin and key, and passes it to the protocol.
 async fn spoken(
@@ -96,6 +97,7 @@ async fn spoken(
         objection: require_private(&request, &api, Code::SignatureRequired).err(),
         toolset: Toolset::of_query(request.query_string())?,
         caller: asker.caller,
+        fences: fences::current(),
         presence,
         api: api.into_inner(),
     };

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use entente_domain::identity::epochs::Fence;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::error::Problem;
 use entente_http::presence::Presence;
 use entente_kernel::Caller;
+use entente_runtime::fences;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ClientCapabilities,
     CompleteRequestMethod, CompleteRequestParams, CompleteResult, ErrorData, GetTaskParams, GetTaskResult,
@@ -49,12 +51,14 @@ pub(super) struct Visitor {
     pub presence: Presence,
     /// The tools that it lists.
     pub toolset: Toolset,
+    /// Fences of the HTTP request: the library handles the message in another task, which has none.
+    pub fences: Vec<Fence>,
 }
 
 impl Visitor {
     /// Returns a call of a tool.
     pub fn call(self, tool: &'static Tool, arguments: Vec<u8>) -> Call {
-        let Self { api, caller, base, objection, presence, toolset: _ } = self;
+        let Self { api, caller, base, objection, presence, toolset: _, fences: _ } = self;
         Call {
             api,
             caller,
@@ -202,7 +206,7 @@ impl ServerHandler for McpServer {
             ..visitor.clone().call(tool, arguments::understood(tool, request.arguments.unwrap_or_default()))
         };
         // Once the library reports that the request was cancelled, nobody needs its response.
-        let Some(said) = context.ct.run_until_cancelled((tool.run)(call)).await else {
+        let Some(said) = context.ct.run_until_cancelled(fences::within(visitor.fences.clone(), (tool.run)(call))).await else {
             return Err(ErrorData::internal_error("The request was given up.", None));
         };
         let result = match said {
@@ -248,8 +252,8 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let (call, subject) = task(&context, &request.task_id)?;
-        task_calls::cancel(&call, subject).await.map_err(|problem| fault(&problem))?;
-        Ok(())
+        let cancelled = fences::within(visitor(&context)?.fences, task_calls::cancel(&call, subject)).await;
+        cancelled.map(|_is_cancelled| ()).map_err(|problem| fault(&problem))
     }
 
     async fn list_resources(

@@ -244,7 +244,7 @@ pub(super) fn judge(
             if ending == Ending::First {
                 // A claim's token is drawn at random, and with it the jitter.
                 let chance = u64::from_be_bytes(report.token.first_chunk().copied().unwrap_or_default());
-                if finish(&mut change, end, (digest, chance))? {
+                if finish(&mut change, end, digest, chance)? {
                     change.job_mut().ended_by = Some(*digest);
                 }
             }
@@ -330,7 +330,7 @@ fn may_call(change: &JobChange, tool: &str, operation: Option<&Operation>) -> Re
 }
 
 /// Ends a job, or begins to wait for the next attempt; returns whether it ended.
-fn finish(change: &mut JobChange, end: &End, by: (&Digest, u64)) -> Outcome<bool> {
+fn finish(change: &mut JobChange, end: &End, report: &Digest, chance: u64) -> Outcome<bool> {
     let job = change.job();
     if let Some(cancel) = &job.cancel {
         // The submitter was told of the cancellation, so the job ends as cancelled whatever the report says
@@ -341,7 +341,7 @@ fn finish(change: &mut JobChange, end: &End, by: (&Digest, u64)) -> Outcome<bool
     match end {
         End::Error { code, message, retryable, details } => {
             let fault = fault(code)?;
-            if change.retry(fault, message, *retryable, by) {
+            if change.retry(fault, message, *retryable, report, chance) {
                 return Ok(false);
             }
             change.fail(fault, message, *retryable, details.clone())?;

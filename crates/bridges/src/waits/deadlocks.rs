@@ -21,7 +21,7 @@ use super::searched;
 use crate::Ctx;
 
 /// The advisory lock of the search: only tried, because one server's search is enough.
-const LOCK: i64 = 0x656e_7465_6e74_6502;
+const LOCK: i64 = 0x656e_7465_6e74_6506;
 
 /// Maximum number of logs that have the event of one deadlock: their locks are held together.
 const LOGS: usize = 100;

@@ -24,9 +24,9 @@ const QUERY_WORDS: usize = 32;
 /// Characters before and after the found word in an excerpt.
 const AROUND: usize = 80;
 
-/// Kind of a found object.
+/// SourceKind of a found object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum SourceKind {
     /// A message on a channel.
     Message,
     /// An event of an intent's log, or of the system log.
@@ -35,7 +35,7 @@ pub enum Kind {
     Job,
 }
 
-impl Kind {
+impl SourceKind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::Message, Self::Event, Self::Job];
 

@@ -4,7 +4,7 @@ use actix_web::{get, web};
 use entente_domain::clock;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ChannelId, EventId, IntentId, JobId, MessageId};
-use entente_domain::log::search::{Kind, Place, Query as Words};
+use entente_domain::log::search::{Place, Query as Words, SourceKind};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::audit::search::{self, Ask, Found, Hit, Source};
 use serde::Serialize;
@@ -39,7 +39,7 @@ pub fn ask(
         || Refusal::field(Code::InvalidRequest, "q", "missing", "`q` is missing: the words to search for.");
     Ok(Ask {
         query: Words::parse(words.ok_or_else(missing)?)?,
-        kinds: kinds.map_or(Ok(Vec::new()), Kind::parse_list)?,
+        kinds: kinds.map_or(Ok(Vec::new()), SourceKind::parse_list)?,
         intent_id,
         since: None,
         until: None,
@@ -87,7 +87,7 @@ pub struct HitBody {
 impl HitBody {
     fn new(hit: Hit, dialect: Dialect) -> Self {
         let at = WireTime::new(hit.at, dialect);
-        let (kind, excerpt, intent_id) = (Kind::Message.as_str(), hit.excerpt, hit.intent_id);
+        let (kind, excerpt, intent_id) = (SourceKind::Message.as_str(), hit.excerpt, hit.intent_id);
         let mut body = Self {
             kind,
             message_id: None,
@@ -106,11 +106,11 @@ impl HitBody {
                 (body.type_, body.agent) = (message_type, sender);
             }
             Source::Event { id, event_type: stored, actor } => {
-                (body.kind, body.event_id) = (Kind::Event.as_str(), Some(id));
+                (body.kind, body.event_id) = (SourceKind::Event.as_str(), Some(id));
                 (body.type_, body.agent) = (event_type(&stored, dialect).to_owned(), actor);
             }
             Source::Job { id, agent, status } => {
-                (body.kind, body.job_id) = (Kind::Job.as_str(), Some(id));
+                (body.kind, body.job_id) = (SourceKind::Job.as_str(), Some(id));
                 (body.type_, body.agent) = (status, agent);
             }
         }

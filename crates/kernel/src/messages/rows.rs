@@ -1,5 +1,7 @@
 //! Rows of messages, read through the view `message_states`.
 
+use std::ops::Range;
+
 use entente_domain::clock::Timestamp;
 use entente_domain::cursors::Since;
 use entente_domain::ids::{ChannelId, IntentId, MessageId};
@@ -126,7 +128,7 @@ pub async fn page(
     rows.into_iter().map(|row| row.message(now)).collect()
 }
 
-/// Counts the messages to the viewer with numbers after `from` up to `to` that have expired and are not shown, up to 1,000.
+/// Counts the messages to the viewer with numbers after the range's start up to its end that have expired and are not shown, up to 1,000.
 ///
 /// # Errors
 /// A database error.
@@ -134,7 +136,7 @@ pub async fn expired_between(
     conn: &mut PgConnection,
     channel: &Channel,
     viewer: &Viewer<'_>,
-    (from, to): (i64, i64),
+    numbers: Range<i64>,
     now: Timestamp,
 ) -> Outcome<i64> {
     // Who manages the channel sees them.
@@ -148,8 +150,8 @@ pub async fn expired_between(
                AND (recipients IS NULL OR $5 OR $4 = ANY (recipients)) AND (expired OR waits AND expires_at <= $6)
              LIMIT 1000) m"#,
         channel.id.uuid(),
-        from,
-        to,
+        numbers.start,
+        numbers.end,
         viewer.agent,
         viewer.sees_all,
         now

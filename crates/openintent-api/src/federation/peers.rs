@@ -71,7 +71,8 @@ struct ReceivedBody {
               (status = 401, description = "`unauthenticated`: the API key is unknown, expired or revoked", body = entente_http::error::ProblemBody),
               (status = 403, description = "`signature_required`, `forbidden`: unsigned, or not by a peer that may do this", body = entente_http::error::ProblemBody),
               (status = 404, description = "`not_found`: federation is off", body = entente_http::error::ProblemBody),
-              (status = 409, description = "`idempotency_mismatch`: another delivery has this id", body = entente_http::error::ProblemBody)))]
+              (status = 409, description = "`idempotency_mismatch`, `stale_epoch`: another delivery has this id, or the key's agent has a newer session", body = entente_http::error::ProblemBody),
+              (status = 428, description = "`epoch_required`: the key's agent is strict", body = entente_http::error::ProblemBody)))]
 #[post("/federation/receive")]
 async fn receive(request: HttpRequest, api: web::Data<ApiState>, raw: Raw) -> Reply {
     let (delivery, members) = signed::<Delivery>(&raw)?;
@@ -105,7 +106,9 @@ struct HeardBody {
     responses((status = 200, description = "The callback was recorded", body = HeardBody),
               (status = 401, description = "`unauthenticated`: the API key is unknown, expired or revoked", body = entente_http::error::ProblemBody),
               (status = 403, description = "`signature_required`, `forbidden`: unsigned, or not by a peer that may do this", body = entente_http::error::ProblemBody),
-              (status = 404, description = "`not_found`: federation is off, or the server has no such dispatch", body = entente_http::error::ProblemBody)))]
+              (status = 404, description = "`not_found`: federation is off, or the server has no such dispatch", body = entente_http::error::ProblemBody),
+              (status = 409, description = "`stale_epoch`: the key's agent has a newer session", body = entente_http::error::ProblemBody),
+              (status = 428, description = "`epoch_required`: the key's agent is strict", body = entente_http::error::ProblemBody)))]
 #[post("/federation/callbacks")]
 async fn hear(request: HttpRequest, api: web::Data<ApiState>, raw: Raw) -> Reply {
     let (callback, members) = signed::<Callback>(&raw)?;

@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use crate::arcp::jobs::Hand;
 use crate::cli::told;
 use crate::harness::{Client, World, json};
+use crate::mcp::{Era, Mcp};
 use crate::openintent::governance::governed;
 
 /// Opens a session of `agent`, and returns its epoch.
@@ -129,6 +130,26 @@ async fn a_strict_agent_names_its_epoch_on_every_server() {
     ada.post(&messages, notify).await.is(201);
     other.end().await;
     one.end().await;
+}
+
+/// The library handles a tool in another task than the HTTP request's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_writes_in_the_session_that_its_request_names() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let (_, messages) = channel(&ada).await;
+    let channel = messages.split('/').nth(2).unwrap();
+    let first = open(&ada, "agent.ada").await;
+    let second = open(&ada, "agent.ada").await;
+    for era in [Era::Handshake, Era::Stateless] {
+        let say = json!({ "channel": channel, "payload": { "n": 1 } });
+        let stale = Mcp::new(&within(&ada, first), era);
+        stale.refused("send_message", say.clone(), "stale_epoch").await;
+        stale.refused("create_intent", json!({ "title": "x" }), "stale_epoch").await;
+        Mcp::new(&within(&ada, second), era).ok("send_message", say).await;
+    }
+    assert_eq!(ada.get(&messages).await.ok()["messages"].as_array().unwrap().len(), 2);
+    world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -187,7 +187,8 @@ impl JobChange {
         fault: Fault,
         message: &str,
         retryable: Option<bool>,
-        (report, chance): (&Digest, u64),
+        report: &Digest,
+        chance: u64,
     ) -> bool {
         let Some(next_at) = self.job.next_attempt(fault, retryable, self.now, chance) else { return false };
         let failed = Failed { fault, message: message.to_owned(), next_at };

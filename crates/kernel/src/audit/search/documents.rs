@@ -3,7 +3,7 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
-use entente_domain::log::search::{Kind, Place, Query, Words};
+use entente_domain::log::search::{Place, Query, SourceKind, Words};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -15,7 +15,7 @@ pub struct Ask {
     /// The words.
     pub query: Query,
     /// Kinds of results; empty for all that the caller's key may read.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<SourceKind>,
     /// Only results of this intent.
     pub intent_id: Option<IntentId>,
     /// Only results after this time.
@@ -33,7 +33,7 @@ pub struct Ask {
 pub(super) struct Document {
     pub source_id: Uuid,
     pub seq: i64,
-    pub kind: Kind,
+    pub kind: SourceKind,
     pub intent_id: Option<Uuid>,
     pub at: Timestamp,
     /// Words by which everybody finds the source who may see it.
@@ -85,7 +85,7 @@ pub(super) async fn store(conn: &mut PgConnection, documents: &[&Document]) -> O
 /// A document that has the words.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
-    pub kind: Kind,
+    pub kind: SourceKind,
     pub place: Place,
 }
 
@@ -105,7 +105,7 @@ pub(super) async fn matching(
     conn: &mut PgConnection,
     caller: &Caller,
     ask: &Ask,
-    kinds: &[Kind],
+    kinds: &[SourceKind],
     before: Option<Place>,
     limit: i64,
     now: Timestamp,
@@ -146,7 +146,7 @@ pub(super) async fn matching(
     .fetch_all(conn)
     .await?;
     let read = rows.into_iter().map(|row| {
-        let kind = Kind::parse(&row.kind).ok_or_else(|| unknown("kind", &row.kind))?;
+        let kind = SourceKind::parse(&row.kind).ok_or_else(|| unknown("kind", &row.kind))?;
         Ok(Candidate { kind, place: Place { at: row.at, source_id: row.source_id, seq: row.seq } })
     });
     read.collect()

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ChannelId, EventId, IntentId, JobId, MessageId};
-use entente_domain::log::search::{Kind, Place, Query, strings};
+use entente_domain::log::search::{Place, Query, SourceKind, strings};
 use entente_domain::openintent::channels::Channel;
 use entente_domain::openintent::messages::Viewer;
 use entente_domain::refusal::{Code, Refusal};
@@ -141,16 +141,16 @@ pub async fn find(ctx: &Ctx, caller: &Caller, ask: &Ask) -> Outcome<Found> {
 }
 
 /// Returns the kinds to search.
-fn kinds(caller: &Caller, ask: &Ask) -> Result<Vec<Kind>, Refusal> {
+fn kinds(caller: &Caller, ask: &Ask) -> Result<Vec<SourceKind>, Refusal> {
     for kind in &ask.kinds {
         caller.require(kind.scope())?;
     }
     if !ask.kinds.is_empty() {
         return Ok(ask.kinds.clone());
     }
-    let readable: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| caller.has(kind.scope())).collect();
+    let readable: Vec<SourceKind> = SourceKind::ALL.into_iter().filter(|kind| caller.has(kind.scope())).collect();
     if readable.is_empty() {
-        caller.require(Kind::Message.scope())?;
+        caller.require(SourceKind::Message.scope())?;
     }
     Ok(readable)
 }
@@ -173,7 +173,7 @@ async fn judge(
     now: Timestamp,
 ) -> Outcome<Vec<Candidate>> {
     let places: Vec<(IntentId, i64)> =
-        found.iter().filter(|one| one.kind == Kind::Message).map(|one| (one.log(), one.place.seq)).collect();
+        found.iter().filter(|one| one.kind == SourceKind::Message).map(|one| (one.log(), one.place.seq)).collect();
     if places.is_empty() {
         return Ok(found);
     }
@@ -213,7 +213,7 @@ async fn judge(
         seen.insert((message.intent_id, message.seq), is_seen);
     }
     let shows = |one: &Candidate| {
-        one.kind != Kind::Message || seen.get(&(one.log(), one.place.seq)).copied().unwrap_or_default()
+        one.kind != SourceKind::Message || seen.get(&(one.log(), one.place.seq)).copied().unwrap_or_default()
     };
     Ok(found.into_iter().filter(shows).collect())
 }
@@ -230,7 +230,7 @@ async fn read(
     let mut hits = Vec::new();
     for page in shown.chunks(limit.max(1)) {
         let (jobs, logged): (Vec<&Candidate>, Vec<&Candidate>) =
-            page.iter().partition(|one| one.kind == Kind::Job);
+            page.iter().partition(|one| one.kind == SourceKind::Job);
         let intents: Vec<Uuid> = logged.iter().map(|one| one.place.source_id).collect();
         let seqs: Vec<i64> = logged.iter().map(|one| one.place.seq).collect();
         let ids: Vec<Uuid> = jobs.iter().map(|one| one.place.source_id).collect();

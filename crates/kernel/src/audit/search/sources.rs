@@ -3,7 +3,7 @@
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::IntentId;
-use entente_domain::log::search::{Kind, Words, strings};
+use entente_domain::log::search::{SourceKind, Words, strings};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ fn ends_early(text: &str) -> bool {
 /// An entry of a log: a message or an event.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub kind: Kind,
+    pub kind: SourceKind,
     pub intent_id: IntentId,
     pub seq: i64,
     pub id: Uuid,
@@ -84,7 +84,7 @@ pub(super) async fn entries(
     .await?;
     let read = rows.into_iter().map(|row| {
         Ok(Entry {
-            kind: Kind::parse(&row.kind).ok_or_else(|| unknown("kind", &row.kind))?,
+            kind: SourceKind::parse(&row.kind).ok_or_else(|| unknown("kind", &row.kind))?,
             intent_id: row.intent_id.into(),
             seq: row.seq,
             id: row.id,
@@ -142,7 +142,7 @@ impl JobTexts {
         Document {
             source_id: self.id,
             seq: 0,
-            kind: Kind::Job,
+            kind: SourceKind::Job,
             intent_id: self.intent_id,
             at: self.created_at,
             words,
