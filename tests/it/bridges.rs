@@ -5,6 +5,7 @@ mod cron_jobs;
 mod guarded;
 mod talking;
 mod threads;
+mod turns;
 
 use super::harness::{Client, Setup, Value, World, json};
 use crate::aee::envelopes::{mail, task_envelope, two, with};

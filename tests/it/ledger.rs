@@ -14,6 +14,7 @@ mod load;
 mod post;
 mod readers;
 mod spending;
+mod turns;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
 //! Resources where two protocols meet: bridges for envelopes, and suspended intents, whose question is a binding moment;
-//! and who waits for whom.
+//! who waits for whom, and turns of agents.
 
 pub(crate) mod envelope_bridges;
 pub(crate) mod state_patches;
 pub(crate) mod suspensions;
+pub(crate) mod turns;
 pub(crate) mod waits;

@@ -62,7 +62,7 @@ struct AllowedBody {
     reservation_id: Option<ReservationId>,
 }
 
-fn amounts(member: &str, said: BTreeMap<String, Box<RawValue>>) -> Result<Budget, Refusal> {
+pub(crate) fn amounts(member: &str, said: BTreeMap<String, Box<RawValue>>) -> Result<Budget, Refusal> {
     let read = said.into_iter().map(|(currency, value)| match Amount::written(value.get()) {
         Ok(amount) if !amount.is_negative() => Ok((currency, amount)),
         Ok(_) => {

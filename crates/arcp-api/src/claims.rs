@@ -28,7 +28,7 @@ use crate::ApiState;
 use crate::jobs::job_id;
 use crate::signal_bodies::SignalBody;
 
-pub fn routes(config: &mut Routes<'_>) {
+pub(crate) fn routes(config: &mut Routes<'_>) {
     config.service(claim).service(release);
 }
 
@@ -52,7 +52,7 @@ struct ClaimBody {
 /// A job claimed by a worker.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ClaimedJob)]
-struct ClaimedBody {
+pub struct ClaimedBody {
     /// The job.
     job_id: JobId,
     /// The agent to run the job as.

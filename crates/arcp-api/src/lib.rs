@@ -3,7 +3,7 @@
 
 mod attempts;
 mod authority;
-mod claims;
+pub mod claims;
 mod credentials;
 mod inventory;
 pub mod job_events;
@@ -16,7 +16,8 @@ pub mod signal_bodies;
 mod signals;
 pub mod transport;
 mod trees;
-mod workers;
+pub mod turns;
+pub mod workers;
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -27,7 +27,7 @@ pub(crate) fn routes(config: &mut Routes<'_>) {
 /// An event to report.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewJobEvent, example = json!({ "kind": "progress", "body": { "current": 1, "total": 4 } }))]
-struct EventBody {
+pub(crate) struct EventBody {
     /// Event kind: one of ARCP §8.2, or `x-vendor.<vendor>.<kind>`.
     kind: String,
     /// When the event happened; defaults to now.
@@ -37,6 +37,12 @@ struct EventBody {
     body: Box<RawValue>,
     /// Deduplication key chosen by the worker: of events with the same key only the first is stored.
     event_key: Option<String>,
+}
+
+impl From<EventBody> for EventAsk {
+    fn from(event: EventBody) -> Self {
+        Self { kind: event.kind, ts: event.ts, body: event.body, event_key: event.event_key }
+    }
 }
 
 /// A batch of events of a job.
@@ -144,13 +150,8 @@ async fn post_events(
     body: Body<EventsBody>,
 ) -> Reply {
     let EventsBody { claim_token, events, checkpoint } = body.value;
-    let events = events.into_iter().map(|event| EventAsk {
-        kind: event.kind,
-        ts: event.ts,
-        body: event.body,
-        event_key: event.event_key,
-    });
-    let (job, events, checkpoint) = (job_id(&path)?, events.collect(), checkpoint.as_deref());
+    let events = events.into_iter().map(EventAsk::from).collect();
+    let (job, checkpoint) = (job_id(&path)?, checkpoint.as_deref());
     let told = api.job_writer.post(&api.ctx, &asker.caller, job, &claim_token, events, checkpoint).await?;
     ok(&ReportedBody::from(told))
 }
@@ -224,6 +225,11 @@ async fn post_result(
     ok(&ReportedBody::from(told))
 }
 
+/// Code of a failure that names none.
+pub(crate) fn internal_error() -> String {
+    "INTERNAL_ERROR".to_owned()
+}
+
 /// The error with which a job failed.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewJobError, example = json!({ "claim_token": "ct_…", "code": "INTERNAL_ERROR", "message": "the tool crashed", "retryable": true }))]
@@ -257,7 +263,7 @@ async fn post_error(
     body: Body<ErrorBody>,
 ) -> Reply {
     let ErrorBody { claim_token, code, message, retryable, details } = body.value;
-    let code = code.unwrap_or_else(|| "INTERNAL_ERROR".to_owned());
+    let code = code.unwrap_or_else(internal_error);
     let end = End::Error { code, message, retryable, details };
     let told = api.job_writer.end(&api.ctx, &asker.caller, job_id(&path)?, &claim_token, end).await?;
     ok(&ReportedBody::from(told))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::{get, post, web};
-use entente_arcp::jobs::{BeatAsk, Held, HeldJob};
+use entente_arcp::jobs::{Beat, BeatAsk, Held, HeldJob};
 use entente_arcp::workers::{Directive, Worker, WorkerAsk};
 use entente_arcp::{jobs, workers};
 use entente_domain::clock::rfc3339;
@@ -24,7 +24,7 @@ use crate::ApiState;
 use crate::claims::wait;
 use crate::signal_bodies::SignalBody;
 
-pub fn routes(config: &mut Routes<'_>) {
+pub(crate) fn routes(config: &mut Routes<'_>) {
     config.service(register).service(list).service(beat).service(direct).service(leave);
 }
 
@@ -162,7 +162,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 
 /// A job that a worker holds.
 #[derive(Debug, Deserialize, ToSchema)]
-struct HeldBody {
+pub(crate) struct HeldBody {
     /// The job.
     job_id: String,
     /// Token of the claim.
@@ -195,7 +195,7 @@ struct BeatBody {
 /// The response to a heartbeat.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WorkerDirectives)]
-struct DirectivesBody {
+pub struct DirectivesBody {
     /// Whether to continue, to claim no more jobs, or to terminate.
     directive: Directive,
     /// Jobs to stop and to report as ended.
@@ -223,10 +223,20 @@ async fn beat(
     let worker: WorkerId = id("worker", &path)?;
     let said = body.0.value;
     let wait = wait(said.wait_sec)?;
-    // A malformed job id is a job that the worker does not hold.
-    let mut lost: Vec<String> = Vec::new();
-    let mut held: Vec<Held> = Vec::new();
-    for one in said.jobs {
+    let (held, lost) = held(said.jobs);
+    let _place =
+        if wait.is_zero() { None } else { Some(asker.caller.waits(api.limits.max_streams_per_key)?) };
+    let state = said.state.as_deref().map(shortened);
+    let obeyed = said.directive.unwrap_or(Directive::Run);
+    let ask = BeatAsk { worker, state, held, obeyed, wait };
+    let beat = jobs::beat(&api.ctx, &asker.caller, &ask, presence.over()).await?;
+    ok(&DirectivesBody::new(beat, lost)?)
+}
+
+/// Divides the jobs that a worker names into those it may hold and those that are none: a malformed id is a lost job.
+pub(crate) fn held(named: Vec<HeldBody>) -> (Vec<Held>, Vec<String>) {
+    let (mut held, mut lost) = (Vec::new(), Vec::new());
+    for one in named {
         match one.job_id.parse() {
             Ok(job_id) => held.push(Held {
                 job_id,
@@ -237,23 +247,31 @@ async fn beat(
             Err(_no_id) => lost.push(one.job_id),
         }
     }
-    let _place =
-        if wait.is_zero() { None } else { Some(asker.caller.waits(api.limits.max_streams_per_key)?) };
-    let state: Option<String> = said.state.map(|state| state.chars().take(200).collect());
-    let obeyed = said.directive.unwrap_or(Directive::Run);
-    let ask = BeatAsk { worker, state, held, obeyed, wait };
-    let beat = jobs::beat(&api.ctx, &asker.caller, &ask, presence.over()).await?;
-    lost.extend(beat.lost.iter().map(JobId::to_string));
-    let signals =
-        beat.signals.into_iter().map(|(id, signals)| Ok((id.to_string(), SignalBody::all(signals)?)));
-    let signals = signals.collect::<Result<_, Problem>>()?;
-    ok(&DirectivesBody {
-        directive: beat.directive,
-        cancel: beat.cancel,
-        lost,
-        claim_expires_at: rfc3339(beat.claim_expires_at),
-        signals,
-    })
+    (held, lost)
+}
+
+/// State of a worker in the length that is stored.
+pub(crate) fn shortened(state: &str) -> String {
+    state.chars().take(200).collect()
+}
+
+impl DirectivesBody {
+    /// Shapes the response to a heartbeat; `lost` has the named jobs that are none.
+    ///
+    /// # Errors
+    /// A stored signal is no JSON.
+    pub fn new(response: Beat, mut lost: Vec<String>) -> Result<Self, Problem> {
+        lost.extend(response.lost.iter().map(JobId::to_string));
+        let signals =
+            response.signals.into_iter().map(|(id, signals)| Ok((id.to_string(), SignalBody::all(signals)?)));
+        Ok(Self {
+            directive: response.directive,
+            cancel: response.cancel,
+            lost,
+            claim_expires_at: rfc3339(response.claim_expires_at),
+            signals: signals.collect::<Result<_, Problem>>()?,
+        })
+    }
 }
 
 /// A directive to a worker.

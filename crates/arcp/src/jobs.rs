@@ -4,6 +4,7 @@
 //! `writer.rs` commits submissions and reports in groups. `submit.rs` takes submissions, `acceptance.rs` creates jobs,
 //! `preparing.rs` provides their credentials, `claims.rs` gives them to workers in the order of `claims/queue.rs`,
 //! `beats.rs` extends claims, `reports.rs` judges reports, `attempts/` has attempts and checkpoints,
+//! `turn.rs` does reports and claims as parts of a turn,
 //! `authority.rs` authorises operations, `delegation.rs` creates children, `cancel.rs` and `time.rs`
 //! end jobs, `retention.rs` deletes them, `reading.rs` reads them, `holding.rs` their claims, `results.rs` reassembles
 //! streamed results. Changes of single jobs go through `locked.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and
@@ -35,6 +36,7 @@ mod stopping;
 mod streaming;
 mod submit;
 mod time;
+mod turn;
 mod writer;
 mod writes;
 
@@ -46,7 +48,7 @@ pub use attempts::{AttemptOutcome, History, Tried, history};
 pub use authority::{Allowed, OperationAsk, authorize, settle};
 pub use awaiting::Waiting;
 pub use awaiting::worked_on;
-pub use beats::{Beat, BeatAsk, Held, beat};
+pub use beats::{Beat, BeatAsk, Held, beat, beat_within};
 pub use cancel::{Canceller, cancel};
 pub use claims::gates::tidy_slots;
 pub use claims::keys::{ClaimKey, tidy_claims};
@@ -76,6 +78,10 @@ pub use stopping::apply_stops;
 pub(crate) use streaming::versions;
 pub use streaming::{everything, poll_pending, resume_everything, start_of_everything};
 pub use time::{expire_due, forget_keys};
+pub use turn::{
+    Claims, JobReport, ReportFailure, Reports, claim_within, claimed_before, concealed, intents_of,
+    lock_within, report_within,
+};
 pub use writer::JobWriter;
 
 /// Visibility of other principals' jobs (ARCP-W-10.9); defaults to one's own jobs only.

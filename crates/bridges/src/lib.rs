@@ -1,5 +1,6 @@
 //! Where two protocols meet: envelopes that become jobs and messages, suspended intents that ask a person, jobs that
-//! wait for one, triggers that submit jobs, and who waits for whom. No other crate below the API names two protocols.
+//! wait for one, triggers that submit jobs, who waits for whom, and turns, which do all of an agent's work between two thoughts in one
+//! transaction. No other crate below the API names two protocols.
 
 pub mod budgets;
 pub mod due;
@@ -8,6 +9,7 @@ mod jobs;
 pub mod retention;
 pub mod suspensions;
 pub mod trigger_jobs;
+pub mod turns;
 pub mod waits;
 
 use std::ops::Deref;

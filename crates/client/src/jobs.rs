@@ -165,7 +165,7 @@ struct Asked {
 }
 
 /// Reads an argument's text: given directly, in a file (`@name`), or on standard input (`-`).
-fn given(text: &str) -> Result<String, io::Error> {
+pub(crate) fn given(text: &str) -> Result<String, io::Error> {
     match text.strip_prefix('@') {
         Some(name) => io::read_to_string(std::fs::File::open(name)?.take(MOST)),
         None if text == "-" => io::read_to_string(io::stdin().lock().take(MOST)),

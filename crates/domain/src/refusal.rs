@@ -319,6 +319,18 @@ impl Refusal {
         Self { errors, ..Self::new(code, message) }
     }
 
+    /// Says that the refusal is about an item of the body's list `member`.
+    #[must_use]
+    pub fn of_item(mut self, member: &str, index: usize) -> Self {
+        for error in
+            self.errors.iter_mut().filter(|error| error.loc.first().is_some_and(|place| place == "body"))
+        {
+            error.loc.splice(1..1, [member.to_owned(), index.to_string()]);
+        }
+        self.message = format!("`{member}` at place {index}: {}", self.message);
+        self
+    }
+
     /// Creates a "not found" refusal: the same for missing items and for items the caller may not know of.
     #[must_use]
     pub fn not_found(noun: &str) -> Self {

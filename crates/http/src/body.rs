@@ -61,14 +61,28 @@ impl<T> Body<T> {
     pub fn once(&self, request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
         once(request, &self.bytes)
     }
+
+    /// As [`Self::once`]; without the header, `key` from the body counts.
+    ///
+    /// # Errors
+    /// As [`Self::once`].
+    pub fn once_or(&self, request: &HttpRequest, key: Option<&str>) -> Result<Option<Idempotency>, Problem> {
+        match (once(request, &self.bytes)?, key) {
+            (None, Some(key)) => keyed(request, key, &self.bytes).map(Some),
+            (once, _) => Ok(once),
+        }
+    }
 }
 
 fn once(request: &HttpRequest, bytes: &[u8]) -> Result<Option<Idempotency>, Problem> {
     let Some(key) = request.headers().get("idempotency-key") else { return Ok(None) };
     // A non-text key gets the same refusal as one with invalid characters.
-    let key = key.to_str().unwrap_or("\u{0}");
+    keyed(request, key.to_str().unwrap_or("\u{0}"), bytes).map(Some)
+}
+
+fn keyed(request: &HttpRequest, key: &str, bytes: &[u8]) -> Result<Idempotency, Problem> {
     let operation = format!("{} {}", request.method(), request.path());
-    Ok(Some(Idempotency::new(key, &operation, bytes)?))
+    Ok(Idempotency::new(key, &operation, bytes)?)
 }
 
 /// As [`Body::once`], but without the body in the fingerprint: requests with the same key count as the same, whatever
@@ -256,7 +270,15 @@ fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Refu
 /// # Errors
 /// [`Code::NotFound`].
 pub fn id<T: std::str::FromStr>(noun: &str, text: &str) -> Result<T, Problem> {
-    text.parse().map_err(|_no_id| Refusal::not_found(noun).into())
+    Ok(id_of_item(noun, text)?)
+}
+
+/// As [`id`], for an id in an item of a list, whose refusal then says which item it is ([`Refusal::of_item`]).
+///
+/// # Errors
+/// [`Code::NotFound`].
+pub fn id_of_item<T: std::str::FromStr>(noun: &str, text: &str) -> Result<T, Refusal> {
+    text.parse().map_err(|_no_id| Refusal::not_found(noun))
 }
 
 /// Parses ids in a body.

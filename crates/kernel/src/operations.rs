@@ -20,6 +20,7 @@ use entente_store::commit::{BatchHandler, GroupCommit};
 use entente_store::limits;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use sqlx::PgConnection;
 
 use crate::access::governance;
 use crate::facts::{self, Earlier, Question};
@@ -156,6 +157,32 @@ impl Ctx {
             None => Err(lost()),
         }
     }
+}
+
+/// Applies an operation in a transaction that holds the lock of its intent; the caller commits it, and then publishes the
+/// returned log.
+///
+/// # Errors
+/// The operation refuses; a database error.
+pub async fn apply_within<O: Operation>(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    caller: &Caller,
+    intent_id: IntentId,
+    operation: &O,
+) -> Outcome<(O::Answer, IntentLog)> {
+    let now = ctx.now();
+    let question = Question { intent_id, agent: &caller.agent, once: None };
+    let facts = facts::load(conn, &[question], now).await?.pop().unwrap_or_default();
+    let log = IntentLog::of(intent_id, facts.tail.as_ref(), None, now)?;
+    let mut work = IntentTx::shared(ctx, conn, log, caller, None, facts);
+    let answer = operation.apply(caller, &mut work).await?;
+    let left = work.leave();
+    if left.log.has_advanced() {
+        guarded_write::save(conn, &[&left.log], &[], now).await?;
+    }
+    shared::apply(ctx, conn, &left.charges, &[], now).await?;
+    Ok((answer, left.log))
 }
 
 fn lost() -> AppError {

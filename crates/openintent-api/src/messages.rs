@@ -2,6 +2,7 @@
 
 pub(crate) mod asks;
 pub(crate) mod batches;
+pub mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,7 +86,11 @@ fn metadata(given: Option<Box<RawValue>>) -> Result<Option<Payload>, Refusal> {
 
 impl SendBody {
     pub(crate) fn draft(self, api: &ApiState, asker: &Asker) -> Result<Draft, Refusal> {
-        let strict = api.ctx.settings.strict;
+        let sender = asker.caller.speaker("sender", Some(&self.sender), api.ctx.settings.strict)?;
+        self.draft_of(sender, api.ctx.settings.strict)
+    }
+
+    fn draft_of(self, sender: String, strict: bool) -> Result<Draft, Refusal> {
         let correlation_id = self.correlation_id.filter(|text| !text.is_empty()).map(|text| {
             text.parse::<MessageId>().map_err(|_no_id| {
                 let message = format!("`{text}` is no message's id.");
@@ -93,7 +98,7 @@ impl SendBody {
             })
         });
         Ok(Draft {
-            sender: asker.caller.speaker("sender", Some(&self.sender), strict)?,
+            sender,
             to: self.to.filter(|to| !to.is_empty()),
             message_type: message_type(self.message_type.as_deref(), strict)?,
             correlation_id: correlation_id.transpose()?,

@@ -10,14 +10,15 @@ use std::ops::Range;
 use entente_domain::clock::Timestamp;
 use entente_domain::cursors::{Since, after};
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::{ChannelId, MessageId};
+use entente_domain::ids::{ChannelId, IntentId, MessageId};
 use entente_domain::log::receipts::{Receipt, ReceiptKind};
 use entente_domain::openintent::channels::Channel;
 use entente_domain::openintent::messages::{Message, MessageStatus, MessageType, Viewer};
 use entente_kernel::channels::access::{home, visit, visit_within};
 use entente_kernel::feed::streams::news;
+use entente_kernel::log::writer::IntentLog;
 use entente_kernel::messages::{MessageFilter, pending, receipts, rows};
-use entente_kernel::operations::Operation;
+use entente_kernel::operations::{Operation, apply_within};
 use entente_kernel::pages::Measure;
 use entente_kernel::{Caller, IntentTx, LargeAnswer, Outcome, not_found};
 
@@ -88,7 +89,10 @@ pub async fn list(
         Some(since) if i64::from(since) < visit.channel.message_count => {
             let until = if full { i64::from(last) } else { visit.channel.message_count };
             let numbers = i64::from(since)..until;
-            Some(Box::pin(missed(&mut connection, &visit.channel, &viewer, numbers, messages.len(), now)).await?)
+            Some(
+                Box::pin(missed(&mut connection, &visit.channel, &viewer, numbers, messages.len(), now))
+                    .await?,
+            )
         }
         _ => None,
     };
@@ -108,8 +112,7 @@ async fn missed(
     let left = numbers.start.max(channel.floor())..numbers.end;
     // Mostly each number has its message, and nothing can have expired.
     let hidden = i64::try_from(shown).is_ok_and(|shown| left.end - left.start > shown);
-    let expired =
-        if hidden { rows::expired_between(conn, channel, viewer, left, now).await? } else { 0 };
+    let expired = if hidden { rows::expired_between(conn, channel, viewer, left, now).await? } else { 0 };
     Ok(Missed { count: evicted + expired, oldest: channel.floor() + 1, newest: channel.message_count })
 }
 
@@ -162,6 +165,24 @@ pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: Me
     caller.require(Scope::ChannelsRead)?;
     let intent_id = home(ctx, channel_id).await?;
     ctx.operate(caller, intent_id, MarkRead { channel_id, id }, None).await
+}
+
+/// Like [`mark_read`], in a transaction that holds the lock of the channel's intent; the caller commits it, and then publishes
+/// the returned log.
+///
+/// # Errors
+/// As [`mark_read`].
+pub async fn mark_read_within(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    caller: &Caller,
+    intent_id: IntentId,
+    channel_id: ChannelId,
+    id: MessageId,
+) -> Outcome<IntentLog> {
+    caller.require(Scope::ChannelsRead)?;
+    let (_message, log) = apply_within(ctx, conn, caller, intent_id, &MarkRead { channel_id, id }).await?;
+    Ok(log)
 }
 
 /// A message to mark as read.

@@ -189,19 +189,32 @@ pub async fn settle(
     conceal(ctx, caller, id, done).await
 }
 
+/// Checks the cost of a settlement.
+pub(super) fn check_cost(cost: &Budget) -> Result<(), Refusal> {
+    let Some((currency, _)) = cost.0.iter().find(|(_, amount)| amount.is_negative()) else { return Ok(()) };
+    let message = format!("`cost` of {currency} is below zero: a cost gives nothing back.");
+    Err(Refusal::field(Code::InvalidRequest, "cost", "range", message))
+}
+
 async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost: &Budget) -> Outcome<Budget> {
-    if let Some((currency, _)) = cost.0.iter().find(|(_, amount)| amount.is_negative()) {
-        let message = format!("`cost` of {currency} is below zero: a cost gives nothing back.");
-        return Err(Refusal::field(Code::InvalidRequest, "cost", "range", message).into());
-    }
+    check_cost(cost)?;
     let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
     let mut change = locked.change(id)?;
     change.job().hold(&token_digest(token), change.now())?;
-    if let Err(unknown) = change.put_back(reservation) {
+    if let Err(unknown) = settle_on(&mut change, reservation, cost) {
         // The first answer was lost and this is a retry: the reservation is settled only once.
         let settled = log::known(&mut tx, &[(id, settling(reservation))]).await?;
         return if settled.is_empty() { Err(unknown.into()) } else { Ok(change.remaining()) };
     }
+    let left = change.remaining();
+    locked.apply(change);
+    locked.conclude(ctx, tx).await?;
+    Ok(left)
+}
+
+/// Settles a reservation of a job that its worker holds.
+pub(super) fn settle_on(change: &mut JobChange, reservation: &str, cost: &Budget) -> Result<(), Refusal> {
+    change.put_back(reservation)?;
     if cost.is_unlimited() {
         let body = json!({ "name": "cost.released", "value": 0, "unit": "", "reservation_id": reservation });
         change.append("metric", change.now(), body.to_string(), Some(settling(reservation)));
@@ -215,10 +228,7 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
         change.append("metric", change.now(), body.to_string(), key);
         change.charge(currency, *amount, None)?;
     }
-    let left = change.remaining();
-    locked.apply(change);
-    locked.conclude(ctx, tx).await?;
-    Ok(left)
+    Ok(())
 }
 
 /// Event key of the event that settles a reservation.

@@ -10,6 +10,7 @@ use entente_domain::ids::{JobId, WorkerId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, Outcome};
+use sqlx::PgConnection;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -70,11 +71,6 @@ pub struct BeatAsk {
 /// # Errors
 /// The caller has no such worker; the request names too many jobs.
 pub async fn beat(ctx: &Ctx, caller: &Caller, ask: &BeatAsk, stopping: &CancellationToken) -> Outcome<Beat> {
-    caller.require(Scope::JobsWork)?;
-    if i64::try_from(ask.held.len()).is_ok_and(|held| held > SLOTS) {
-        let message = format!("`jobs` has more than {SLOTS} items, more than a worker has slots.");
-        return Err(Refusal::field(Code::InvalidRequest, "jobs", "too_long", message).into());
-    }
     // Wait less than a claim lasts: the claims are extended only before the wait.
     let until = Instant::now() + ask.wait.min(ctx.state.jobs.claim / 3);
     let mut listener = ctx.feed.wakeups().listener();
@@ -101,25 +97,41 @@ pub async fn beat(ctx: &Ctx, caller: &Caller, ask: &BeatAsk, stopping: &Cancella
 }
 
 async fn beat_once(ctx: &Ctx, caller: &Caller, ask: &BeatAsk) -> Outcome<Beat> {
-    let held = &ask.held;
     let mut conn = ctx.pool.writing().await?;
+    let beat = beat_within(ctx, &mut conn, caller, ask).await?;
+    conn.done().await?;
+    Ok(beat)
+}
+
+/// Extends a worker's claims once, in a transaction or a statement that the caller ends.
+///
+/// # Errors
+/// As [`beat`].
+pub async fn beat_within(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    caller: &Caller,
+    ask: &BeatAsk,
+) -> Outcome<Beat> {
+    caller.require(Scope::JobsWork)?;
+    let held = &ask.held;
+    if i64::try_from(held.len()).is_ok_and(|held| held > SLOTS) {
+        let message = format!("`jobs` has more than {SLOTS} items, more than a worker has slots.");
+        return Err(Refusal::field(Code::InvalidRequest, "jobs", "too_long", message).into());
+    }
     let now = ctx.now();
-    let directive = workers::seen(&mut conn, caller, ask.worker, ask.state.as_deref(), now).await?;
+    let directive = workers::seen(conn, caller, ask.worker, ask.state.as_deref(), now).await?;
     let until = now + ctx.state.jobs.claim;
     let claims: Vec<(JobId, Digest)> =
         held.iter().map(|one| (one.job_id, token_digest(&one.token))).collect();
-    let kept = if held.is_empty() {
-        BTreeMap::new()
-    } else {
-        writes::extend(&mut conn, &claims, until, now).await?
-    };
+    let kept =
+        if held.is_empty() { BTreeMap::new() } else { writes::extend(conn, &claims, until, now).await? };
     let signalled = held.iter().filter_map(|one| {
         let (kept, after) = (kept.get(&one.job_id)?, one.signals_after?);
         let after = after.max(kept.signals_acked);
         (kept.signals_sent > after).then_some((one.job_id, after))
     });
-    let signals = signals::waiting(&mut conn, &signalled.collect::<Vec<_>>()).await?;
-    conn.done().await?;
+    let signals = signals::waiting(conn, &signalled.collect::<Vec<_>>()).await?;
     Ok(Beat {
         directive,
         signals,

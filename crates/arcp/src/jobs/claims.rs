@@ -40,7 +40,7 @@ use super::{budgets, writes};
 use crate::Ctx;
 use crate::credentials;
 use crate::workers;
-use crate::workers::Directive;
+use crate::workers::{Directive, Worker};
 
 /// Maximum number of jobs in one claim request: each may have an input of 768 KiB.
 const CLAIMS: i64 = 100;
@@ -121,18 +121,7 @@ pub async fn claim(
     ask: &ClaimAsk,
     stopping: &CancellationToken,
 ) -> Outcome<Vec<Claimed>> {
-    let mut conn = ctx.pool.acquire().await?;
-    let worker = workers::mine(&mut conn, caller, ask.worker_id).await?;
-    drop(conn);
-    if !(1..=CLAIMS).contains(&ask.max) {
-        let message = format!("`max` must be a number from 1 to {CLAIMS}.");
-        return Err(Refusal::field(Code::InvalidRequest, "max", "range", message).into());
-    }
-    if let Some(foreign) = ask.agents.iter().flatten().find(|agent| !worker.agents.contains(agent)) {
-        let message =
-            format!("The worker was not registered for `{foreign}`. Register it again with that agent.");
-        return Err(Refusal::new(Code::PermissionDenied, message).into());
-    }
+    let worker = claimant(&mut *ctx.pool.acquire().await?, caller, ask).await?;
     if let Some(earlier) = repeated(ctx, worker.id, ask.key.as_ref()).await? {
         return Ok(earlier);
     }
@@ -140,9 +129,7 @@ pub async fn claim(
         return Ok(Vec::new());
     }
     let mut source = TokenSource::new(ctx, worker.id, ask.key.as_ref());
-    let mut agents = ask.agents.clone().unwrap_or(worker.agents);
-    agents.sort_unstable();
-    agents.dedup();
+    let agents = ask.agents_of(&worker);
     let until = Instant::now() + ask.wait;
     // The notification that woke this request, by agent: its job may still be pending afterwards.
     let mut woken_by: Option<&str> = None;
@@ -182,8 +169,33 @@ pub async fn claim(
     }
 }
 
+impl ClaimAsk {
+    /// Agents to claim for, each once.
+    pub(super) fn agents_of(&self, worker: &Worker) -> Vec<String> {
+        let mut agents = self.agents.clone().unwrap_or_else(|| worker.agents.clone());
+        agents.sort_unstable();
+        agents.dedup();
+        agents
+    }
+}
+
+/// Returns the caller's worker, if it may claim this.
+pub(super) async fn claimant(conn: &mut PgConnection, caller: &Caller, ask: &ClaimAsk) -> Outcome<Worker> {
+    let worker = workers::mine(conn, caller, ask.worker_id).await?;
+    if !(1..=CLAIMS).contains(&ask.max) {
+        let message = format!("`max` must be a number from 1 to {CLAIMS}.");
+        return Err(Refusal::field(Code::InvalidRequest, "max", "range", message).into());
+    }
+    if let Some(foreign) = ask.agents.iter().flatten().find(|agent| !worker.agents.contains(agent)) {
+        let message =
+            format!("The worker was not registered for `{foreign}`. Register it again with that agent.");
+        return Err(Refusal::new(Code::PermissionDenied, message).into());
+    }
+    Ok(worker)
+}
+
 /// Those of these agents that are not stopped.
-fn unstopped(ctx: &Ctx, agents: &[String]) -> Vec<String> {
+pub(super) fn unstopped(ctx: &Ctx, agents: &[String]) -> Vec<String> {
     let stops = ctx.stops.current();
     let stopped = stops.names(SubjectKind::Agent);
     agents.iter().filter(|agent| !stopped.iter().any(|name| name == unversioned(agent))).cloned().collect()
@@ -259,27 +271,47 @@ async fn take_queued(
     without: &[String],
     max: i64,
 ) -> Outcome<Option<(Vec<Claimed>, Vec<Chosen>, bool)>> {
+    let mut tx = ctx.pool.begin().await?;
+    let found = queued_within(ctx, &mut tx, source, agents, without, max).await?;
+    match &found {
+        None => tx.rollback().await?,
+        Some((claimed, ..)) if !claimed.is_empty() => tx.commit().await?,
+        Some(_) => {}
+    }
+    Ok(found)
+}
+
+/// As [`take_queued`], in a transaction that the caller commits.
+pub(super) async fn queued_within(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    source: &mut TokenSource<'_>,
+    agents: &[String],
+    without: &[String],
+    max: i64,
+) -> Outcome<Option<(Vec<Claimed>, Vec<Chosen>, bool)>> {
     let (now, tokens) = (ctx.now(), source.tokens(ctx, max));
     let until = now + ctx.state.jobs.claim;
-    let mut tx = ctx.pool.begin().await?;
     let with = With { worker: source.worker(), tokens: &tokens, from: now, until };
-    let queued = queue::take(ctx, &mut tx, agents, without, &with).await?;
+    let queued = queue::take(ctx, conn, agents, without, &with).await?;
     if queued.count() == 0 {
         return Ok(Some((Vec::new(), Vec::new(), false)));
     }
     let cut = i64::try_from(queued.count()).unwrap_or(max) >= max;
-    if !source.note(&mut tx, &queued.taken, now).await? {
-        tx.rollback().await?;
+    if !source.note(conn, &queued.taken, now).await? {
         return Ok(None);
     }
-    let claimed = dress(ctx, &mut tx, queued.taken, until).await?;
-    tx.commit().await?;
+    let claimed = dress(ctx, conn, queued.taken, until).await?;
     Ok(Some((claimed, queued.chosen, cut)))
 }
 
 /// Returns the jobs of a worker's earlier claim with this key, those that it still holds; `None` if there was none. The
 /// question is a sign of life, which extends the claims.
-async fn repeated(ctx: &Ctx, worker: WorkerId, key: Option<&ClaimKey>) -> Outcome<Option<Vec<Claimed>>> {
+pub(super) async fn repeated(
+    ctx: &Ctx,
+    worker: WorkerId,
+    key: Option<&ClaimKey>,
+) -> Outcome<Option<Vec<Claimed>>> {
     let Some(key) = key else { return Ok(None) };
     // In a statement of its own: a claim may hold one of these jobs and wait for the row of the key.
     let Some(mut earlier) = keys::repeat(&ctx.pool, worker, key).await? else { return Ok(None) };
@@ -345,30 +377,56 @@ async fn take_under_locks(
     source: &mut TokenSource<'_>,
     chosen: &[Chosen],
 ) -> Outcome<Option<(Vec<Claimed>, BTreeSet<Gate>)>> {
-    let intents = chosen.iter().filter_map(|one| one.intent_id).map(lock_key);
-    let locks = intents.chain(chosen.iter().flat_map(gates::gates_of).map(|gate| gates::lock_of(&gate)));
-    let tokens = source.tokens(ctx, i64::try_from(chosen.len()).unwrap_or(CLAIMS));
-    let mut tx = ctx.begin_locked(locks.collect()).await?;
-    let now = ctx.now();
-    let until = now + ctx.state.jobs.claim;
-    let judged = gates::judge(&mut tx, chosen, now).await?;
-    let with = With { worker: source.worker(), tokens: &tokens, from: now, until };
-    let rows = queue::take_these(&mut tx, &judged.admitted, &judged.counted(), &with).await?;
-    if !source.note(&mut tx, &rows, now).await? {
+    let mut tx = ctx.begin_locked(chosen.iter().flat_map(locks_of).collect()).await?;
+    let Some(taken) = chosen_within(ctx, &mut tx, source, chosen).await? else {
         tx.rollback().await?;
         return Ok(None);
+    };
+    tx.commit().await?;
+    taken.logs.iter().for_each(|log| ctx.feed.publish_log(log));
+    Ok(Some((taken.claimed, taken.closed)))
+}
+
+/// Locks under which a chosen job is claimed: of its intent and of its gates.
+pub(super) fn locks_of(chosen: &Chosen) -> Vec<i64> {
+    let gates = gates::gates_of(chosen).into_iter().map(|gate| gates::lock_of(&gate));
+    chosen.intent_id.map(lock_key).into_iter().chain(gates).collect()
+}
+
+/// Jobs claimed under locks.
+pub(super) struct TakenUnderLocks {
+    pub claimed: Vec<Claimed>,
+    /// Gates that were closed to some.
+    closed: BTreeSet<Gate>,
+    /// Logs of the intents, to be published after the commit.
+    pub logs: Vec<IntentLog>,
+}
+
+/// As [`take_under_locks`], in a transaction that holds the locks and that the caller commits.
+pub(super) async fn chosen_within(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    source: &mut TokenSource<'_>,
+    chosen: &[Chosen],
+) -> Outcome<Option<TakenUnderLocks>> {
+    let tokens = source.tokens(ctx, i64::try_from(chosen.len()).unwrap_or(CLAIMS));
+    let now = ctx.now();
+    let until = now + ctx.state.jobs.claim;
+    let judged = gates::judge(conn, chosen, now).await?;
+    let with = With { worker: source.worker(), tokens: &tokens, from: now, until };
+    let rows = queue::take_these(conn, &judged.admitted, &judged.counted(), &with).await?;
+    if !source.note(conn, &rows, now).await? {
+        return Ok(None);
     }
-    gates::fill(&mut tx, &judged, &rows, now).await?;
+    gates::fill(conn, &judged, &rows, now).await?;
     let full = |gate: &Gate| matches!(gate, Gate::Key(..)).then(|| gate.to_string());
     let full: Vec<String> = judged.closed.iter().filter_map(full).collect();
     if !full.is_empty() {
-        writes::park(&mut tx, &full, PARKED).await?;
+        writes::park(conn, &full, PARKED).await?;
     }
-    let logs = record(ctx, &mut tx, &rows).await?;
-    let claimed = dress(ctx, &mut tx, rows, until).await?;
-    tx.commit().await?;
-    logs.values().for_each(|log| ctx.feed.publish_log(log));
-    Ok(Some((claimed, judged.closed)))
+    let logs = record(ctx, conn, &rows).await?.into_values().collect();
+    let claimed = dress(ctx, conn, rows, until).await?;
+    Ok(Some(TakenUnderLocks { claimed, closed: judged.closed, logs }))
 }
 
 /// Records claims in the logs of the jobs' intents, which are locked.

@@ -118,6 +118,19 @@ impl JobWriter {
     }
 }
 
+/// Requires that no event asks for a child, which is created in a transaction of its own.
+pub(super) fn refuse_children(events: &[EventAsk]) -> Result<(), Refusal> {
+    for (index, event) in events.iter().enumerate().filter(|(_, event)| event.kind == DELEGATE) {
+        if delegations::asked(index, &event.body)?.is_some() {
+            let message = format!(
+                "The event at place {index} asks for a child job. Send it with `POST /jobs/{{job_id}}/delegate` before the turn."
+            );
+            return Err(Refusal::field(Code::InvalidRequest, "events", "delegate", message));
+        }
+    }
+    Ok(())
+}
+
 /// Divides a request at the events that ask for children; checks these.
 fn parts(events: Vec<EventAsk>) -> Result<Vec<Part>, Refusal> {
     let count = events.len();

@@ -280,8 +280,13 @@ impl LockedJobs {
         self.save(ctx, &mut tx).await?;
         tx.commit().await?;
         self.announce(ctx);
-        gates::after(ctx, self.touched.iter().filter_map(|id| self.jobs.get(id))).await;
+        gates::after(ctx, self.changed()).await;
         Ok(())
+    }
+
+    /// The jobs that were changed.
+    pub fn changed(&self) -> impl Iterator<Item = &Job> {
+        self.touched.iter().filter_map(|id| self.jobs.get(id))
     }
 
     /// Wakes the waiters of all committed changes.

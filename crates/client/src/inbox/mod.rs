@@ -116,7 +116,7 @@ impl Inbox {
 }
 
 /// Prints a page: one line for each entry, and what the digest comes to.
-fn print(remote: &Remote, page: &Value) -> Done {
+pub(crate) fn print(remote: &Remote, page: &Value) -> Done {
     let mut out = io::stdout().lock();
     if remote.json {
         writeln!(out, "{page}")?;

@@ -26,7 +26,7 @@ use crate::wire::WireTime;
 use crate::{HttpState, ok};
 
 /// Default number of entries on a page.
-const STEP: u32 = 50;
+pub const STEP: u32 = 50;
 
 /// Maximum number of entries on a page.
 pub const MOST: u32 = 200;
@@ -193,6 +193,19 @@ impl<'a> PageBody<'a> {
             newest: page.newest,
             quiet: page.is_quiet,
         }
+    }
+}
+
+impl PageBody<'_> {
+    /// Returns a summary of the page, for a model.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let collected = self
+            .digest
+            .as_ref()
+            .map_or_else(String::new, |digest| format!(", {} in the digest", digest.count));
+        let missed = if self.missed > 0 { format!("; {} were missed", self.missed) } else { String::new() };
+        format!("{} entries{collected}{missed}", self.entries.len())
     }
 }
 

@@ -148,7 +148,7 @@ async fn a_tool_writes_in_the_session_that_its_request_names() {
         stale.refused("create_intent", json!({ "title": "x" }), "stale_epoch").await;
         Mcp::new(&within(&ada, second), era).ok("send_message", say).await;
     }
-    assert_eq!(ada.get(&messages).await.ok()["messages"].as_array().unwrap().len(), 2);
+    assert_eq!(ada.get(&messages).await.ok().as_array().unwrap().len(), 2);
     world.end().await;
 }
 

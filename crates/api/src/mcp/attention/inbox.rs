@@ -103,8 +103,5 @@ async fn inbox(call: Call) -> ToolResult {
         }
     };
     let body = PageBody::new(agent, &page, ctx.settings.strict, Dialect::Standard);
-    let collected =
-        if page.digest.count > 0 { format!(", {} in the digest", page.digest.count) } else { String::new() };
-    let missed = if page.missed > 0 { format!("; {} were missed", page.missed) } else { String::new() };
-    Answer::new(format!("{} entries{collected}{missed}.", page.entries.len()), &body)
+    Answer::new(format!("{}.", body.summary()), &body)
 }

@@ -3,11 +3,12 @@
 
 mod inbox;
 mod search;
+mod turn;
 mod waits;
 
 use super::Tool;
 
 /// Returns the tools of this folder.
 pub fn tools() -> Vec<Tool> {
-    inbox::tools().into_iter().chain(search::tools()).chain(waits::tools()).collect()
+    inbox::tools().into_iter().chain(search::tools()).chain(turn::tools()).chain(waits::tools()).collect()
 }

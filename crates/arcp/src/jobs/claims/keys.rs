@@ -44,6 +44,12 @@ impl ClaimKey {
         Err(Refusal::field(Code::InvalidRequest, "idempotency_key", "length", message))
     }
 
+    /// Key of the claim in a request with an idempotency key; `part` names the kind of request.
+    #[must_use]
+    pub fn of_request(part: &str, key: &str) -> Self {
+        Self(hex(&sha256(format!("{part}\0{key}"))))
+    }
+
     fn digest(&self) -> Digest {
         sha256(&self.0)
     }

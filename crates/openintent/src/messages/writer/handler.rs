@@ -262,10 +262,10 @@ async fn done_before(conn: &mut PgConnection, commands: &[&Append]) -> Outcome<V
 }
 
 /// Result of one attempt.
-struct Settled {
-    judged: Vec<(IntentId, Judged)>,
+pub(super) struct Settled {
+    pub judged: Vec<(IntentId, Judged)>,
     /// The intents that were written to.
-    passed: HashSet<IntentId>,
+    pub passed: HashSet<IntentId>,
     /// The intents that this very attempt has read.
     fresh: HashSet<IntentId>,
     /// The intents that should have been written to.
@@ -274,7 +274,7 @@ struct Settled {
     events: Vec<Arc<Event>>,
 }
 
-async fn settle(
+pub(super) async fn settle(
     ctx: &Ctx,
     conn: &mut PgConnection,
     cache: &mut IntentCache,
@@ -306,6 +306,13 @@ impl Settled {
         self.intents.iter().copied().filter(|intent| !self.passed.contains(intent))
     }
 
+    /// Publishes the committed records to the feed.
+    pub fn publish(&self, ctx: &Ctx, cache: &IntentCache) {
+        publish(ctx, cache, &self.passed, &self.messages, &self.events);
+        let sent = self.messages.iter().filter(|message| self.passed.contains(&message.intent_id)).count();
+        ctx.metrics.messages.inc_by(sent as u64);
+    }
+
     /// Publishes the committed records to the feed, and answers the commands with a certain result.
     fn conclude(
         self,
@@ -316,14 +323,10 @@ impl Settled {
         freshness: Freshness,
     ) {
         let (commands, answers) = (progress.commands, &mut progress.answers);
-        let Self { judged, passed, fresh, intents, messages, events } = self;
-        for intent in intents.iter().filter(|intent| !passed.contains(intent)) {
-            // Another writer has advanced the log.
-            cache.forget(*intent);
-        }
-        publish(ctx, cache, &passed, &messages, &events);
-        let sent = messages.iter().filter(|message| passed.contains(&message.intent_id)).count();
-        ctx.metrics.messages.inc_by(sent as u64);
+        // Another writer has advanced these logs.
+        self.missed().for_each(|intent| cache.forget(intent));
+        self.publish(ctx, cache);
+        let Self { judged, passed, fresh, .. } = self;
         for (index, (intent, judged)) in left.iter().zip(judged) {
             answers[*index] = match judged {
                 Judged::Done(appended) => Some(Ok(appended)),

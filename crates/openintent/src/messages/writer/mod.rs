@@ -12,6 +12,7 @@ mod batch;
 mod cache;
 pub mod forwarding;
 mod handler;
+pub mod within;
 
 use std::sync::Arc;
 use std::time::Duration;

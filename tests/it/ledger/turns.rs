@@ -1,0 +1,151 @@
+//! The ledger of turns: agents finish a job, send a message and claim the next job in each turn, on two servers, which are
+//! killed with SIGKILL in turn. Whatever answer is lost, the agent repeats the turn at the other server. At every moment a
+//! snapshot has both the message and the end of a turn, or neither; afterwards each happened once.
+//!
+//! `ENTENTE_TURN_KILLS=1000` makes it a thousand kills.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+
+use super::{insist, pause};
+use crate::arcp::jobs::Hand;
+use crate::harness::process::{Launch, Place, Process, key_of};
+use crate::harness::{Client, Cluster, Setup, Value, World, json, talk};
+
+/// Default number of kills.
+const KILLS: u32 = 10;
+
+/// Number of agents; each has its own channel and worker.
+const AGENTS: usize = 4;
+
+/// What all agents did.
+#[derive(Default)]
+struct Ledger {
+    turns: AtomicU64,
+    repeated: AtomicU64,
+    snapshots: AtomicU64,
+    over: AtomicBool,
+}
+
+/// An agent's place of work.
+struct Seat {
+    name: String,
+    servers: [Client; 2],
+    channel: String,
+    worker: String,
+}
+
+impl Seat {
+    async fn of(world: &World, servers: &[Process; 2], number: usize) -> Self {
+        let name = format!("agent.turner{number}");
+        let client = world.agent(&name).await;
+        let (_, channel) = talk(&client, json!({})).await;
+        let hand = Hand::of(&client, &format!("turner{number}@1")).await;
+        let servers = servers.each_ref().map(|server| server.client(&key_of(&name)));
+        Self { name, servers, channel, worker: hand.id }
+    }
+}
+
+/// Takes turns until all kills are done; returns how many.
+async fn take_turns(ledger: &Ledger, seat: &Seat, number: usize) -> u64 {
+    let mut held: Vec<Value> = Vec::new();
+    for n in 0_u64.. {
+        let is_last = ledger.over.load(Ordering::Acquire);
+        let first = number + usize::try_from(n).unwrap();
+        let job = json!({ "agent": format!("turner{number}"), "idempotency_key": format!("job-{n}") });
+        let submitted = insist(&ledger.repeated, &seat.servers, first, "/jobs", &job).await;
+        assert!(submitted.status < 300, "{}", submitted.text);
+        let finish = held.iter().map(|job| {
+            json!({ "job_id": job["job_id"], "claim_token": job["claim_token"], "result": { "turn": n } })
+        });
+        let mut turn = json!({
+            "messages": [{ "channel_id": seat.channel, "payload": { "n": n } }],
+            "finish": finish.collect::<Vec<_>>(), "idempotency_key": format!("turn-{n}"),
+        });
+        if !is_last {
+            turn["claim"] = json!({ "worker_id": seat.worker });
+        }
+        let taken = insist(&ledger.repeated, &seat.servers, first, "/turn", &turn).await.is(200);
+        ledger.turns.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(taken["done"]["messages"][0]["payload"]["n"], n, "{}", seat.name);
+        if is_last {
+            return n + 1;
+        }
+        held.clone_from(taken["jobs"].as_array().unwrap());
+        assert_eq!(held.len(), 1, "turn {n} of {} claimed nothing", seat.name);
+    }
+    unreachable!("the loop has no end")
+}
+
+/// Counts the messages of a seat and the jobs that it has finished, in one snapshot.
+async fn counted(world: &World, seat: &Seat, number: usize) -> (i64, i64) {
+    let count =
+        "SELECT (SELECT count(*) FROM messages m JOIN channels c ON c.id = m.channel_id WHERE c.id = $1),
+                        (SELECT count(*) FROM job_clock WHERE agent = $2 AND status = 'success')";
+    let channel: uuid::Uuid = seat.channel.parse::<entente_domain::ids::ChannelId>().unwrap().uuid();
+    let counted = sqlx::query_as(count).bind(channel).bind(format!("turner{number}@1"));
+    counted.fetch_one(&world.ctx().pool).await.unwrap()
+}
+
+/// Looks at snapshots until all kills are done: each turn but the first has both a message and an end.
+async fn look(ledger: &Ledger, world: &World, seats: &[Seat]) {
+    while !ledger.over.load(Ordering::Acquire) {
+        for (number, seat) in seats.iter().enumerate() {
+            let (messages, ends) = counted(world, seat, number).await;
+            assert!(messages == ends + 1 || (messages, ends) == (0, 0), "{messages} messages, {ends} ends");
+            ledger.snapshots.fetch_add(1, Ordering::Relaxed);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how often to kill is the test's own setting")]
+fn kills() -> u32 {
+    std::env::var("ENTENTE_TURN_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_happens_whole_or_not_whichever_server_is_killed() {
+    let (began, kills) = (Instant::now(), kills());
+    let world = World::with(Setup::live()).await;
+    let url = Cluster::get().url(&world.database);
+    let places = [Place::new("turns"), Place::new("turns")];
+    let launches = places.each_ref().map(|place| Launch::shared(place, &url));
+    let mut servers = [launches[0].start().await.0, launches[1].start().await.0];
+    let seats = join_all((0..AGENTS).map(|number| Seat::of(&world, &servers, number))).await;
+    let ledger = Ledger::default();
+    let turns = join_all(seats.iter().enumerate().map(|(number, seat)| take_turns(&ledger, seat, number)));
+    let killing = async {
+        let mut chance = u64::from(std::process::id()) ^ 0x1357_9BDF_2468_ACE0;
+        println!("the seed of this run's pauses is {chance}");
+        for kill in 0..kills {
+            tokio::time::sleep(pause(&mut chance)).await;
+            let turn = usize::try_from(kill % 2).unwrap();
+            servers[turn].kill();
+            servers[turn] = launches[turn].start().await.0;
+        }
+        ledger.over.store(true, Ordering::Release);
+    };
+    let (turns, (), ()) = tokio::join!(turns, killing, look(&ledger, &world, &seats));
+    for (number, (seat, turns)) in seats.iter().zip(&turns).enumerate() {
+        let turns = i64::try_from(*turns).unwrap();
+        assert_eq!(
+            counted(&world, seat, number).await,
+            (turns, turns - 1),
+            "messages and ends of {turns} turns"
+        );
+    }
+    let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
+    assert!(count(&ledger.repeated) > 0, "no answer was lost: the test proves nothing");
+    println!(
+        "{} turns, {kills} kills, {} requests repeated, {} snapshots, {:?}",
+        count(&ledger.turns),
+        count(&ledger.repeated),
+        count(&ledger.snapshots),
+        began.elapsed()
+    );
+    drop(servers);
+    world.end().await;
+}
