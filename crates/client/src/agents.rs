@@ -1,5 +1,6 @@
 //! `entente agent`: the directory of agents, and their sessions.
 
+pub(super) mod handover;
 pub(super) mod turn;
 pub(super) mod waits;
 

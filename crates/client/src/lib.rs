@@ -86,6 +86,7 @@ enum Verb {
     Moments(moments::Moments),
     Decide(decide::Decide),
     Verify(verify::Verify),
+    Handover(agents::handover::Handover),
     Turn(agents::turn::Turn),
     Waits(agents::waits::Waits),
 }
@@ -158,6 +159,7 @@ impl Command {
             Verb::Webhooks(webhooks) => webhooks.run().await,
             Verb::Moments(moments) => moments.run().await,
             Verb::Decide(decide) => decide.run().await,
+            Verb::Handover(handover) => handover.run().await,
             Verb::Turn(turn) => turn.run().await,
             Verb::Verify(verify) => verify.run(),
             Verb::Waits(waits) => waits.run().await,

@@ -1,6 +1,8 @@
 //! Endpoints for agents (RFC-0016). Registering and getting have two paths each: the RFC's and the reference server's
 //! (OI-4.7).
 
+pub mod handovers;
+
 use actix_web::{HttpRequest, delete, get, patch, post, web};
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Dialect;
@@ -21,7 +23,7 @@ use utoipa::ToSchema;
 
 use crate::ApiState;
 
-pub fn routes(config: &mut Routes<'_>) {
+pub(crate) fn routes(config: &mut Routes<'_>) {
     config
         .service(register)
         .service(register_rfc)
@@ -32,6 +34,7 @@ pub fn routes(config: &mut Routes<'_>) {
         .service(set_status)
         .service(drain)
         .service(deregister);
+    handovers::routes(config);
 }
 
 /// An agent's record.

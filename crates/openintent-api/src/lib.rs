@@ -1,6 +1,6 @@
 //! REST resources of OpenIntent (RFC-0001 to RFC-0025), one file per noun.
 
-mod agents;
+pub mod agents;
 mod approvals;
 mod arbitration;
 mod attachments;

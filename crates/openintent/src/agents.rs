@@ -1,7 +1,8 @@
 //! The directory of agents (RFC-0016): registration and status; heartbeats are in `heartbeats.rs`, departures in
-//! `departures.rs`. The records are the kernel's (`kernel/src/identity/agents.rs`).
+//! `departures.rs`, hand-overs in `handovers.rs`. The records are the kernel's (`kernel/src/identity/agents.rs`).
 
 pub mod departures;
+pub mod handovers;
 pub mod heartbeats;
 
 use entente_domain::egress::check_agent;

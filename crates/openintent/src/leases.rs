@@ -7,6 +7,7 @@
 //! next change or the sweep records its end.
 
 mod ending;
+mod handover;
 mod rows;
 mod waiting;
 
@@ -31,6 +32,7 @@ use sqlx::PgConnection;
 
 pub use ending::expire_due;
 pub(crate) use ending::{end_of_agent, end_of_intent, end_without_access};
+pub(crate) use handover::hand_over;
 pub(crate) use rows::intents_of_holder;
 pub use waiting::{WAIT_SECONDS, acquire_in_turn, waiting};
 

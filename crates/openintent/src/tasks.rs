@@ -5,6 +5,7 @@
 
 mod checks;
 mod ends;
+mod handover;
 mod links;
 mod plan_rows;
 pub mod plans;
@@ -37,6 +38,7 @@ pub(crate) use ends::{
     agent_left, begin_with_agent, end_of_intent, intents_of_agent, take_from, take_without_access,
 };
 use ends::{record, settle};
+pub(crate) use handover::hand_over;
 pub(crate) use rows::{among, load_all};
 
 use crate::Ctx;

@@ -1,6 +1,7 @@
 //! Agents (RFC-0016): registration, records, lists and statuses. `heartbeats.rs` covers heartbeats, `departures.rs`
 //! departures, `agents/sessions.rs` sessions and their epochs.
 
+mod handovers;
 mod sessions;
 
 use crate::harness::{Client, Value, World, json};

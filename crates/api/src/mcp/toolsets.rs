@@ -19,7 +19,7 @@ pub(super) enum Toolset {
     /// Intents, channels, tasks, jobs, mail and decisions.
     #[default]
     Core,
-    /// Inbox, turns, search and waits.
+    /// Hand-overs, inbox, search, turns and waits.
     Attention,
     /// All of them.
     All,

@@ -122,6 +122,8 @@ kinds! {
     LeaseAcquired = "lease_acquired";
     /// A lease ended; `reason` names the cause.
     LeaseReleased = "lease_released";
+    /// An agent handed its work on the intent over to another one: state, references, tasks and leases.
+    HandoverMade = "handover.made";
     /// Agents wait for one another; `waits` has the part on this intent (the system log if there is no such part).
     DeadlockFound = "deadlock.found";
     /// Those agents no longer wait for one another.

@@ -3,6 +3,8 @@
 //! Registration is optional: an agent may send and receive without a record (OI-9.1). A record gives it a
 //! role to be addressed by, and heartbeat monitoring.
 
+pub mod handovers;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

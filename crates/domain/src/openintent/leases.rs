@@ -127,6 +127,8 @@ pub enum EndReason {
     Expired,
     /// An admin of the intent revoked it.
     Revoked,
+    /// Its holder handed its work over to another agent, which holds the scope now.
+    HandedOver,
     /// Its holder may no longer write to the intent (RFC-0011).
     AccessLost,
     /// Its holder was deregistered (RFC-0016).
@@ -140,7 +142,7 @@ impl EndReason {
     #[must_use]
     pub fn status(self) -> LeaseStatus {
         match self {
-            Self::Released => LeaseStatus::Released,
+            Self::Released | Self::HandedOver => LeaseStatus::Released,
             Self::Expired => LeaseStatus::Expired,
             Self::Revoked | Self::AccessLost | Self::AgentDeparted | Self::IntentResolved => {
                 LeaseStatus::Revoked
@@ -308,6 +310,20 @@ pub fn renew(
             Code::LeaseEnded,
             format!("This lease is {}; it cannot be renewed. Acquire a new one.", status.as_str()),
         )),
+    }
+}
+
+/// Hands a lease in force over: the other agent holds the same scope until the same time, or until its access ends, under a
+/// fencing token of its own.
+#[must_use]
+pub fn hand_over(lease: &Lease, to: Claimant<'_>, new: NewLease, now: Timestamp) -> Lease {
+    Lease {
+        id: new.id,
+        agent_id: to.agent.to_owned(),
+        fencing_token: new.fencing_token,
+        acquired_at: now,
+        expires_at: to.until.map_or(lease.expires_at, |until| lease.expires_at.min(until)),
+        ..lease.clone()
     }
 }
 

@@ -18,8 +18,8 @@ use crate::log::writer::IntentLog;
 use crate::log::{FormerPosition, GlobalPosition};
 use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 
-/// Role that a retry gives an agent that had no assignment.
-const RETRIED_AS: &str = "worker";
+/// Role of an agent that a retry or a hand-over assigns anew.
+const USUAL_ROLE: &str = "worker";
 
 /// An agent's assignment to an intent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -145,6 +145,37 @@ pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id:
     work.commit().await
 }
 
+/// Passes an agent's assignment on, within the operation that hands its work over: the other agent gets its role. An agent that is
+/// not assigned passes on nothing but the intent itself.
+///
+/// # Errors
+/// A database error.
+pub async fn hand_over(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    log: &mut IntentLog,
+    by: &str,
+    from: &str,
+    to: &str,
+) -> Outcome<Assignment> {
+    let role = role_of(conn, log.intent_id, from).await?;
+    let is_assigned = role.is_some();
+    if is_assigned {
+        delete(conn, log.intent_id, from).await?;
+        log.record(ctx, Draft::of(Kind::AgentUnassigned, by, json!({ "agent_id": from })));
+    }
+    let assigner = Assigner { agent: from, assigned: is_assigned };
+    put(conn, ctx, log, assigner, to, role.as_deref().unwrap_or(USUAL_ROLE)).await
+}
+
+/// Returns an agent's role on an intent, if it is assigned to it.
+///
+/// # Errors
+/// A database error.
+pub async fn role(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) -> Outcome<Option<String>> {
+    role_of(conn, intent_id, agent_id).await
+}
+
 /// Another attempt at an intent, announced to an agent (RFC-0010, OI-11.5.2).
 #[derive(Debug)]
 pub struct Retry<'a> {
@@ -186,7 +217,7 @@ pub async fn retry(
              xid = excluded.xid
          RETURNING id, agent_id, role, delegated_by",
         log.intent_id.uuid(),
-        RETRIED_AS,
+        USUAL_ROLE,
         SYSTEM,
         now,
         &retries.iter().map(|_| AssignmentId::mint(now, &*ctx.chance).uuid()).collect::<Vec<_>>(),

@@ -50,8 +50,8 @@ const TASKS: [Kind; 14] = [
     Kind::TaskProgress,
 ];
 
-/// Events of assignments to an intent.
-const ASSIGNMENTS: [Kind; 2] = [Kind::AgentAssigned, Kind::AgentUnassigned];
+/// Events of assignments to an intent, and of hand-overs.
+const ASSIGNMENTS: [Kind; 3] = [Kind::AgentAssigned, Kind::AgentUnassigned, Kind::HandoverMade];
 
 /// Where an item was read, so that an inbox gets what came after its opening only.
 #[derive(Debug, Clone, Copy)]
@@ -238,6 +238,9 @@ fn subject(
     }
     if let Some(what) = event_type.strip_prefix("task.") {
         return Some((EntryKind::Task, member("assigned_agent")?, member("task_id")?, what.to_owned()));
+    }
+    if event_type == Kind::HandoverMade.wire() {
+        return Some((EntryKind::Task, member("to")?, intent.to_string(), "intent_handed_over".to_owned()));
     }
     let is_assigned = event_type == Kind::AgentAssigned.wire();
     let what = if is_assigned { "intent_assigned" } else { "intent_unassigned" };

@@ -1,6 +1,7 @@
 //! Tools of the toolset `attention`, which `/mcp?tools=attention` lists: for agents that work in a team
 //! (docs/attention.md). The list of the core has no room for them.
 
+mod handover;
 mod inbox;
 mod search;
 mod turn;
@@ -10,5 +11,11 @@ use super::Tool;
 
 /// Returns the tools of this folder.
 pub fn tools() -> Vec<Tool> {
-    inbox::tools().into_iter().chain(search::tools()).chain(turn::tools()).chain(waits::tools()).collect()
+    handover::tools()
+        .into_iter()
+        .chain(inbox::tools())
+        .chain(search::tools())
+        .chain(turn::tools())
+        .chain(waits::tools())
+        .collect()
 }

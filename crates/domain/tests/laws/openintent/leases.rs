@@ -5,7 +5,7 @@ use entente_domain::ids::{IntentId, LeaseId};
 use entente_domain::limits::{LEASE_SECONDS, LEASES, PATH_SEGMENTS, SCOPE_BYTES};
 use entente_domain::openintent::leases::queue::{LeaseWait, awaited, in_turn};
 use entente_domain::openintent::leases::{
-    Claimant, EndReason, Lease, LeaseAsk, LeaseScope, LeaseStatus, NewLease, acquire, guard, renew,
+    Claimant, EndReason, Lease, LeaseAsk, LeaseScope, LeaseStatus, NewLease, acquire, guard, hand_over, renew,
 };
 use entente_domain::openintent::patch::{Change, Op, Patch, apply};
 use entente_domain::refusal::held_lease::HeldLease;
@@ -384,4 +384,22 @@ proptest! {
 
 fn split(path: &str) -> Vec<&str> {
     path.split('/').filter(|part| !part.is_empty()).collect()
+}
+
+proptest! {
+    /// A lease that is handed over protects the same scope, for its new holder only, and lasts no longer than before.
+    #[test]
+    fn a_hold_that_is_handed_over_goes_on(scope in scope(), seconds in 1_i64..600, until in proptest::option::of(1_u32..900)) {
+        let old = acquire(&ask(&scope, seconds), by("ada"), &[], names(1), at(0)).unwrap();
+        let to = Claimant { agent: "bob", until: until.map(|seconds| at(i64::from(seconds) * 1_000_000)) };
+        let new = hand_over(&old, to, names(2), at(0));
+        prop_assert_eq!((&new.scope, &new.path, new.fencing_token), (&old.scope, &old.path, 2));
+        prop_assert!(new.expires_at <= old.expires_at && to.until.is_none_or(|until| new.expires_at <= until));
+        let held = [new];
+        let all = Change::Merge { state: old.covers().to_string().split('/').take(1).map(|name| (name.to_owned(), json!(1))).collect() };
+        prop_assert!(guard(&held, "bob", &all, Some(2)).is_ok());
+        prop_assert_eq!(guard(&held, "ada", &all, Some(1)).unwrap_err().code, Code::LeaseEnded);
+        prop_assert_eq!(guard(&held, "bob", &all, Some(1)).unwrap_err().code, Code::LeaseEnded);
+        prop_assert!(acquire(&ask(&scope, 1), by("ada"), &held, names(3), at(0)).is_err());
+    }
 }
