@@ -131,13 +131,11 @@ async fn require_writer(
 ) -> Outcome<Option<entente_domain::clock::Timestamp>> {
     let membership = membership::find(conn, to, intent_id, ctx.now()).await?;
     let access = membership.map(|membership| membership.access).filter(|access| access.reaches(Level::Write));
-    match access {
-        Some(access) => Ok(access.until),
-        None => {
-            let message = format!("`{to}` may not write to this intent. Grant it access first.");
-            Err(refuse("no_access", message).into())
-        }
-    }
+    let Some(access) = access else {
+        let message = format!("`{to}` may not write to this intent. Grant it access first.");
+        return Err(refuse("no_access", message).into());
+    };
+    Ok(access.until)
 }
 
 /// Payload of the event: all that the other agent needs to go on.
