@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, stdin};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::hosts::{Event, Host, Moment, most_stops};
+use super::hosts::{Event, Host, Moment, most_stops, stays_open};
 use super::session::{Session, State, tidy};
 use super::text::{fitting, of_page};
 use crate::Failure;
@@ -32,6 +32,8 @@ const LEVELS: &str = "wake,next,digest";
 const HEAD_START: Duration = Duration::from_secs(1);
 /// Seconds that the server holds one request of a waiting hook.
 const POLL_SECONDS: u64 = 20;
+/// Pause of a waiting hook between two requests: a flood of what does not wake costs little.
+const BREATH: Duration = Duration::from_millis(500);
 /// Pause of a waiting hook when the server is away.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Exit status by which a hook in the background wakes the host's model.
@@ -123,7 +125,7 @@ fn tell_user(host: Host, agent: &str, page: &Value) -> Result<(), Failure> {
 /// Waits for an entry that wakes while the session is idle, and wakes the model with what there is then: the host runs this
 /// in the background (Claude Code's `asyncRewake`), and shows its standard error to the model if the status is 2.
 async fn wait_for_wake(remote: &Remote, host: Host, event: &Event, patience: Duration) -> Result<(), Failure> {
-    if event.moment() != Some(Moment::Stop) || event.agent_id.is_some() {
+    if event.moment() != Some(Moment::Stop) || event.agent_id.is_some() || !stays_open() {
         return Ok(());
     }
     let until = Instant::now() + patience;
@@ -150,7 +152,12 @@ async fn wait_for_wake(remote: &Remote, host: Host, event: &Event, patience: Dur
         }
         match found {
             Ok(page) if wakes(&page) => return inbox.wake(&mut session).await,
-            Ok(page) => since = page["next"].as_str().map(str::to_owned),
+            // What is collected, or comes at the next step, does not wake.
+            Ok(page) => {
+                since = page["next"].as_str().map(str::to_owned);
+                drop(session);
+                sleep(BREATH).await;
+            }
             // What is refused stays refused.
             Err(failure) if !failure.may_pass() => return Err(failure.into()),
             Err(_away) => {

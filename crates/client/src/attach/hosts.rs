@@ -115,6 +115,13 @@ pub(super) fn most_stops() -> u32 {
     set.unwrap_or(STOPS).min(STOPS)
 }
 
+/// Returns whether the session stays open when its turn ends: Claude Code without a person (`claude -p`, its SDKs) ends
+/// then, and would wait for a hook in the background.
+pub(super) fn stays_open() -> bool {
+    let begun = variable("CLAUDE_CODE_ENTRYPOINT").unwrap_or_default();
+    !begun.starts_with("sdk") && variable("CLAUDE_CODE_SESSION_ATTENDED").as_deref() != Some("0")
+}
+
 /// Returns whether the host, which names itself like `claude-code_2-1-332_harness`, takes context at the end of a turn.
 fn takes_context(host: Option<&str>) -> bool {
     let version = host.and_then(|name| name.strip_prefix("claude-code_")?.split('_').next());

@@ -1,0 +1,105 @@
+# Attached LLM hosts: their real programs, with a model on loopback. Hooks show what reached the agent, once each.
+
+import json
+import re
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from conftest import AGENTS, serving
+from hosts_kit import CODEX, MODULES, Host, modelling
+
+HERE = Path(__file__).parent / "hosts"
+ADA, BOB, EVE = "agent.ada", "agent.bob", "agent.eve"
+HOSTS = ["claude", "codex"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hosts() -> Path:
+    """The hosts of package-lock.json."""
+    stamp = MODULES / ".package-lock.json"
+    if not stamp.exists() or stamp.stat().st_mtime < (HERE / "package-lock.json").stat().st_mtime:
+        subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=HERE, check=True, capture_output=True)
+    return MODULES
+
+
+@pytest.fixture
+def model():
+    with modelling() as (model, url):
+        model.url = url
+        yield model
+        assert model.strayed == [], "the host called somebody else"
+
+
+def client(url: str, agent: str) -> httpx.Client:
+    return httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": AGENTS[agent]}, timeout=60)
+
+
+@pytest.fixture
+def talk(url) -> str:
+    """The id of a channel of Ada's with Bob and Eve; Bob's inbox is new."""
+    with client(url, BOB) as bob:
+        bob.delete(f"/agents/{BOB}/inbox")
+        bob.get(f"/agents/{BOB}/inbox").raise_for_status()
+    with client(url, ADA) as ada:
+        intent = ada.post("/intents", json={"title": "Research"}).raise_for_status().json()["id"]
+        channel = {"name": "talk", "members": [BOB, EVE]}
+        return ada.post(f"/intents/{intent}/channels", json=channel).raise_for_status().json()["id"]
+
+
+def say(url: str, channel: str, *numbers: int, sender: str = ADA, to: str = BOB, kind: str = "request") -> None:
+    """Sends a message for each number."""
+    messages = [{"sender": sender, "to": to, "message_type": kind, "payload": {"n": n}} for n in numbers]
+    with client(url, sender) as sending:
+        done = sending.post(f"/channels/{channel}/messages/batch", json={"messages": messages})
+        assert done.raise_for_status().json()["sent"] == len(numbers), done.text
+
+
+def newest(url: str) -> int:
+    with client(url, BOB) as bob:
+        return bob.get(f"/agents/{BOB}/inbox/settings").raise_for_status().json()["newest"]
+
+
+def wait_until_arrived(url: str, count: int) -> None:
+    end = time.monotonic() + 60
+    while newest(url) < count:
+        assert time.monotonic() < end, "messages did not reach the inbox"
+        time.sleep(0.05)
+
+
+def shown(model) -> list[int]:
+    """Returns the numbers of the messages that the model was shown, in all sessions, as often as it was."""
+    texts = [text for session in model.sessions().values() for text in session]
+    return [int(n) for text in texts for n in re.findall(r'\{"n":(\d+)\}', text)]
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_a_turn_shows_what_came_before_during_and_at_its_end(url, talk, model, tmp_path, name):
+    host = Host(name, tmp_path, url, AGENTS[BOB], model.url)
+    host.attach("install", name)
+    say(url, talk, 1)
+    wait_until_arrived(url, 1)
+
+    def says(request) -> str:
+        # The first request of the turn: something comes while the model thinks.
+        if not any("more" in text for text in sent):
+            sent.append("more")
+            say(url, talk, 2, 3)
+            wait_until_arrived(url, 3)
+        return "Done."
+
+    sent: list[str] = []
+    model.says = says
+    session = host.turn("Hello")
+    assert sorted(shown(model)) == [1, 2, 3]
+    # The first request had the first message, and the end of the turn the others.
+    first, second = model.heard[0][1], model.heard[1][1]
+    assert '{"n":1}' in "".join(first) and '{"n":2}' not in "".join(first)
+    assert '{"n":3}' in "".join(second)
+    say(url, talk, 4)
+    wait_until_arrived(url, 4)
+    host.turn("Go on", session)
+    assert sorted(shown(model)) == [1, 2, 3, 4]
