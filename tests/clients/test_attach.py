@@ -103,3 +103,71 @@ def test_a_turn_shows_what_came_before_during_and_at_its_end(url, talk, model, t
     wait_until_arrived(url, 4)
     host.turn("Go on", session)
     assert sorted(shown(model)) == [1, 2, 3, 4]
+
+
+class Burst:
+    """Messages of several senders at once, around the end of a turn: the model ends its turn when half of them are sent."""
+
+    SENDERS = 4
+    STEP = 50
+
+    def __init__(self, url: str, channel: str, numbers: range):
+        self.half = threading.Event()
+        self.left = list(numbers)
+        self.most = len(numbers) // 2
+        self.lock = threading.Lock()
+        self.threads = [threading.Thread(target=self.send, args=(url, channel, n)) for n in range(self.SENDERS)]
+
+    def send(self, url: str, channel: str, sender: int) -> None:
+        while True:
+            with self.lock:
+                numbers, self.left = self.left[: self.STEP], self.left[self.STEP :]
+                if len(self.left) <= self.most:
+                    self.half.set()
+            if not numbers:
+                return
+            kind = ["request", "notify"][sender % 2]
+            say(url, channel, *numbers, sender=[ADA, EVE][sender // 2], kind=kind)
+
+    def begin(self) -> None:
+        self.began = time.monotonic()
+        for thread in self.threads:
+            thread.start()
+        self.half.wait()
+
+    def end(self) -> float:
+        for thread in self.threads:
+            thread.join()
+        return time.monotonic() - self.began
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_10000_messages_around_the_ends_of_turns_are_seen_once(url, talk, model, tmp_path, name):
+    host = Host(name, tmp_path, url, AGENTS[BOB], model.url)
+    host.attach("install", name)
+    total, each, per_session = 10_000, 500, 4
+    bursts = [Burst(url, talk, range(first, first + each)) for first in range(0, total, each)]
+    waiting = iter(bursts)
+    begins = threading.Event()
+
+    def says(request) -> str:
+        if begins.is_set():
+            begins.clear()
+            if burst := next(waiting, None):
+                burst.begin()
+        return "Done."
+
+    model.says = says
+    session, turns, seconds = "", 0, []
+    while len(set(shown(model))) < total or turns < len(bursts):
+        assert turns < 60, f"{total - len(set(shown(model)))} were not seen"
+        begins.set()
+        # Every few turns another session goes on where the last one ended.
+        session = host.turn("Go on", session if turns % per_session else "")
+        if turns < len(bursts):
+            seconds.append(bursts[turns].end())
+            wait_until_arrived(url, (turns + 1) * each)
+        turns += 1
+    print(f"{name}: {turns} turns, bursts of {each} in {min(seconds):.1f} to {max(seconds):.1f} s")
+    counts = sorted(shown(model))
+    assert counts == list(range(total)), f"{len(counts)} were shown"
