@@ -1,10 +1,17 @@
 # LLM hosts of npm, unmodified, with a model on loopback that says what a test wants: Claude Code and Codex.
 
 import contextlib
+import fcntl
 import json
 import os
+import pty
+import re
+import signal
+import struct
 import subprocess
+import termios
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -131,6 +138,8 @@ def modelling():
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    # A host that ends breaks its connections.
+    server.handle_error = lambda *_: None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield model, f"http://127.0.0.1:{server.server_port}"
@@ -154,6 +163,7 @@ class Host:
         if name == "claude":
             ours |= {"ANTHROPIC_BASE_URL": model, "ANTHROPIC_API_KEY": "stub", "DISABLE_AUTOUPDATER": "1"}
             ours |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1"}
+            ours |= {"CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1", "DISABLE_ERROR_REPORTING": "1"}
         else:
             ours |= {"STUB_KEY": "stub"}
             (home / ".codex").mkdir()
@@ -206,3 +216,45 @@ apps = false
 plugins = false
 remote_plugin = false
 """
+
+
+class Terminal:
+    """A host in a terminal, as a person runs it."""
+
+    def __init__(self, host: Host):
+        state = host.home / ".claude.json"
+        kept = json.loads(state.read_text()) if state.exists() else {}
+        # What a person has answered when the program was new.
+        kept |= {"hasCompletedOnboarding": True, "customApiKeyResponses": {"approved": ["stub"], "rejected": []}}
+        kept |= {"projects": {str(host.folder): {"hasTrustDialogAccepted": True}}}
+        state.write_text(json.dumps(kept))
+        self.output = b""
+        self.pid, self.pipe = pty.fork()
+        if self.pid == 0:
+            os.chdir(host.folder)
+            os.execvpe(CLAUDE[0], CLAUDE, host.environment | {"TERM": "xterm-256color"})
+        fcntl.ioctl(self.pipe, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self) -> None:
+        with contextlib.suppress(OSError):
+            while block := os.read(self.pipe, 65536):
+                self.output += block
+
+    def text(self) -> str:
+        return re.sub(rb"\x1b\[[0-9;?<>]*[a-zA-Z]|\x1b\][^\x07]*\x07", b"", self.output).decode(errors="replace")
+
+    def type(self, text: str) -> None:
+        os.write(self.pipe, text.encode())
+
+    def end(self) -> None:
+        """Ends the program as a person does, or by force, and waits for it."""
+        end = time.monotonic() + 20
+        with contextlib.suppress(OSError):
+            while os.waitpid(self.pid, os.WNOHANG) == (0, 0):
+                if time.monotonic() > end:
+                    os.kill(self.pid, signal.SIGKILL)
+                    os.waitpid(self.pid, 0)
+                    raise AssertionError(f"the host does not end: {self.text()[-2000:]}")
+                self.type("\x03")
+                time.sleep(0.3)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from conftest import AGENTS, serving
-from hosts_kit import CODEX, MODULES, Host, modelling
+from conftest import AGENTS
+from hosts_kit import MODULES, Host, Terminal, modelling
 
 HERE = Path(__file__).parent / "hosts"
 ADA, BOB, EVE = "agent.ada", "agent.bob", "agent.eve"
@@ -31,7 +31,7 @@ def model():
     with modelling() as (model, url):
         model.url = url
         yield model
-        assert model.strayed == [], "the host called somebody else"
+        assert not model.strayed, str(model.strayed)
 
 
 def client(url: str, agent: str) -> httpx.Client:
@@ -171,3 +171,91 @@ def test_10000_messages_around_the_ends_of_turns_are_seen_once(url, talk, model,
     print(f"{name}: {turns} turns, bursts of {each} in {min(seconds):.1f} to {max(seconds):.1f} s")
     counts = sorted(shown(model))
     assert counts == list(range(total)), f"{len(counts)} were shown"
+
+
+# The name of a tool of Entente, as each host's model calls it.
+NAMES = {"claude": "mcp__entente__{}".format, "codex": lambda tool: ("mcp__entente", tool)}
+# Nobody is there to approve a call.
+APPROVED = {
+    "claude": ["--allowedTools", "mcp__entente"],
+    "codex": ["-c", 'mcp_servers.entente.default_tools_approval_mode="approve"'],
+}
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_a_model_calls_tools_and_hears_at_its_next_step(url, talk, model, tmp_path, name):
+    host = Host(name, tmp_path, url, AGENTS[BOB], model.url)
+    host.attach("install", name)
+    calls = [
+        ("whoami", {}),
+        ("send_message", {"channel": talk, "to": ADA, "payload": {"n": 77}}),
+    ]
+    said: list = []
+
+    def says(request):
+        if len(said) == len(calls):
+            return "Done."
+        tool, arguments = calls[len(said)]
+        said.append(tool)
+        if tool == "send_message":
+            # It comes while the turn is at work, so the next step shows it.
+            say(url, talk, 5)
+            wait_until_arrived(url, 1)
+        return NAMES[name](tool), arguments
+
+    model.says = says
+    host.turn("Hello", "", *APPROVED[name])
+    assert said == ["whoami", "send_message"]
+    texts = "".join(model.heard[2][1])
+    assert BOB in texts and '{"n":5}' in texts, texts[-3000:]
+    assert shown(model).count(5) == 1
+    with client(url, ADA) as ada:
+        sent = ada.get(f"/channels/{talk}/messages").raise_for_status().json()
+    sent = sent if isinstance(sent, list) else sent["messages"]
+    assert [m["payload"] for m in sent if m["sender"] == BOB] == [{"n": 77}]
+
+
+def until(true, what: str) -> None:
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end, what() if callable(what) else what
+        time.sleep(0.05)
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, text=True, capture_output=True, check=True).stdout
+
+
+def seen_by(url: str) -> dict[str, int]:
+    """Returns the places of the readers of Bob's inbox."""
+    with client(url, BOB) as bob:
+        readers = bob.get(f"/agents/{BOB}/inbox/settings").raise_for_status().json()["readers"]
+    return {reader["reader"]: reader["place"] for reader in readers}
+
+
+def test_a_request_wakes_an_idle_session(url, talk, model, tmp_path):
+    host = Host("claude", tmp_path, url, AGENTS[BOB], model.url)
+    host.attach("install", "claude")
+    terminal = Terminal(host)
+    try:
+        until(lambda: "❯" in terminal.text(), lambda: terminal.text())
+        terminal.type("Hello")
+        until(lambda: "Hello" in terminal.text(), lambda: terminal.text())
+        terminal.type("\r")
+        until(lambda: model.heard, lambda: terminal.text())
+        until(lambda: "claude:" in str(seen_by(url)), "the hooks do not run")
+        asked = len(model.heard)
+        # What waits for the next step wakes nobody, but comes along.
+        say(url, talk, 8, kind="notify")
+        wait_until_arrived(url, 1)
+        say(url, talk, 9)
+        until(lambda: sorted(shown(model)) == [8, 9], lambda: terminal.text())
+        assert all('{"n":8}' not in "".join(texts) for _, texts in model.heard[:asked])
+        # The end of the turn that this woke confirms it.
+        until(lambda: max(seen_by(url).values()) == 2, f"not marked: {seen_by(url)}")
+        say(url, talk, 10)
+        until(lambda: sorted(shown(model)) == [8, 9, 10], lambda: terminal.text())
+    finally:
+        terminal.end()
+    # Nothing of the session is left.
+    until(lambda: f"--url {url}" not in output("ps", "-eo", "args"), lambda: output("ps", "-eo", "args"))
