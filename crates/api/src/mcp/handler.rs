@@ -206,7 +206,9 @@ impl ServerHandler for McpServer {
             ..visitor.clone().call(tool, arguments::understood(tool, request.arguments.unwrap_or_default()))
         };
         // Once the library reports that the request was cancelled, nobody needs its response.
-        let Some(said) = context.ct.run_until_cancelled(fences::within(visitor.fences.clone(), (tool.run)(call))).await else {
+        let Some(said) =
+            context.ct.run_until_cancelled(fences::within(visitor.fences.clone(), (tool.run)(call))).await
+        else {
             return Err(ErrorData::internal_error("The request was given up.", None));
         };
         let result = match said {

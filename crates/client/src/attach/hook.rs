@@ -50,9 +50,7 @@ pub(super) async fn run(remote: &Remote, host: Host, wait: Option<u64>) {
         (Ok(event), Some(seconds)) => wait_for_wake(remote, host, &event, Duration::from_secs(seconds)).await,
         (Ok(event), None) => match timeout(LIMIT, answer(remote, host, &event)).await {
             Ok(done) => done,
-            Err(_late) => {
-                Err(format!("no answer from {} within {} s", remote.url(), LIMIT.as_secs()).into())
-            }
+            Err(_late) => Err(format!("no answer from {} within {} s", remote.url(), LIMIT.as_secs()).into()),
         },
     };
     if let Err(failure) = done {
@@ -112,19 +110,27 @@ fn count(page: &Value) -> usize {
 
 /// Tells the user that entries wait; they are shown to the model with the next prompt.
 fn tell_user(host: Host, agent: &str, page: &Value) -> Result<(), Failure> {
-    let (here, left) = (count(page), page["newest"].as_i64().unwrap_or(0) - page["next_place"].as_i64().unwrap_or(0));
+    let (here, left) =
+        (count(page), page["newest"].as_i64().unwrap_or(0) - page["next_place"].as_i64().unwrap_or(0));
     if here == 0 {
         return Ok(());
     }
     let more = if page["has_more"] == true && left > 0 { format!(" and {left} more") } else { String::new() };
-    let text = format!("Entente: {here}{more} new in the inbox of {agent}; your next prompt shows them to the model.");
+    let text = format!(
+        "Entente: {here}{more} new in the inbox of {agent}; your next prompt shows them to the model."
+    );
     writeln!(io::stdout().lock(), "{}", host.answer(Moment::Idle, &text))?;
     Ok(())
 }
 
 /// Waits for an entry that wakes while the session is idle, and wakes the model with what there is then: the host runs this
 /// in the background (Claude Code's `asyncRewake`), and shows its standard error to the model if the status is 2.
-async fn wait_for_wake(remote: &Remote, host: Host, event: &Event, patience: Duration) -> Result<(), Failure> {
+async fn wait_for_wake(
+    remote: &Remote,
+    host: Host,
+    event: &Event,
+    patience: Duration,
+) -> Result<(), Failure> {
     if event.moment() != Some(Moment::Stop) || event.agent_id.is_some() || !stays_open() {
         return Ok(());
     }
@@ -209,7 +215,9 @@ impl Inbox {
     }
 
     async fn mark(&self, state: &State, place: i64) -> Result<Value, RequestFailure> {
-        self.api.post(&format!("{}/seen", self.path), &json!({ "reader": state.reader, "place": place })).await
+        self.api
+            .post(&format!("{}/seen", self.path), &json!({ "reader": state.reader, "place": place }))
+            .await
     }
 
     async fn read(&self, state: &State, limit: usize) -> Result<Value, RequestFailure> {
@@ -243,11 +251,8 @@ impl Inbox {
 
     /// Waits for entries after a position.
     async fn poll(&self, reader: &str, since: Option<&str>, wait: u64) -> Result<Value, RequestFailure> {
-        let mut query = vec![
-            ("reader", reader.to_owned()),
-            ("attention", LEVELS.to_owned()),
-            ("wait", wait.to_string()),
-        ];
+        let mut query =
+            vec![("reader", reader.to_owned()), ("attention", LEVELS.to_owned()), ("wait", wait.to_string())];
         query.extend(since.map(|since| ("since", since.to_owned())));
         self.api.get(&self.path, &query).await
     }
@@ -277,8 +282,10 @@ impl Inbox {
         let own = |reader: &&Value| {
             reader["reader"].as_str().is_some_and(|name| name.split(':').next() == Some(host.as_str()))
         };
-        let oldest = readers.iter().filter(own).min_by_key(|reader| reader["used_at"].as_str().unwrap_or_default());
-        let oldest = oldest.ok_or("the inbox has as many readers as it may have, and none is of this host")?;
+        let oldest =
+            readers.iter().filter(own).min_by_key(|reader| reader["used_at"].as_str().unwrap_or_default());
+        let oldest =
+            oldest.ok_or("the inbox has as many readers as it may have, and none is of this host")?;
         oldest["reader"].as_str().unwrap_or_default().clone_into(&mut state.reader);
         let furthest = readers.iter().filter_map(|reader| reader["place"].as_i64()).max().unwrap_or(0);
         self.mark(state, furthest).await?;
@@ -289,5 +296,7 @@ impl Inbox {
 /// Returns whether an inbox has no room for another reader.
 fn is_full(failure: &RequestFailure) -> bool {
     failure.errors().any(|error| error["type"] == "too_many" && error["pointer"] == "/reader")
-        || failure.errors().any(|error| error["type"] == "too_many" && error["loc"].to_string().contains("reader"))
+        || failure
+            .errors()
+            .any(|error| error["type"] == "too_many" && error["loc"].to_string().contains("reader"))
 }

@@ -93,9 +93,7 @@ impl Event {
 impl Host {
     /// Returns the answer that shows a text to the model, or at [`Moment::Idle`] to the user.
     pub(super) fn answer(self, moment: Moment, text: &str) -> Value {
-        let context = |event: &str| {
-            json!({ "hookSpecificOutput": { "hookEventName": event, "additionalContext": text } })
-        };
+        let context = |event: &str| json!({ "hookSpecificOutput": { "hookEventName": event, "additionalContext": text } });
         match moment {
             Moment::Start => context("SessionStart"),
             Moment::Prompt => context("UserPromptSubmit"),
@@ -135,12 +133,22 @@ mod tests {
 
     #[test]
     fn only_known_versions_take_context_at_the_end_of_a_turn() {
-        for name in
-            ["claude-code_2-1-332_harness", "claude-code_2-1-1000_x", "claude-code_2-2-0", "claude-code_3-0-0_a"]
-        {
+        for name in [
+            "claude-code_2-1-332_harness",
+            "claude-code_2-1-1000_x",
+            "claude-code_2-2-0",
+            "claude-code_3-0-0_a",
+        ] {
             assert!(takes_context(Some(name)), "{name}");
         }
-        for name in ["claude-code_2-1-331_harness", "claude-code_2-1", "claude-code", "codex_9-9-9", "", "claude-code_x"] {
+        for name in [
+            "claude-code_2-1-331_harness",
+            "claude-code_2-1",
+            "claude-code",
+            "codex_9-9-9",
+            "",
+            "claude-code_x",
+        ] {
             assert!(!takes_context(Some(name)), "{name}");
         }
         assert!(!takes_context(None));

@@ -47,7 +47,9 @@ pub(super) fn run(remote: &Remote, host: Host, project: Option<&Path>, prints: b
         }
     }
     if installs && !prints {
-        note("Put the agent's key into ENTENTE_API_KEY where you start the host; ENTENTE_URL names another server.");
+        note(
+            "Put the agent's key into ENTENTE_API_KEY where you start the host; ENTENTE_URL names another server.",
+        );
         if host == Host::Codex {
             note("Codex runs a hook once you trust it: open /hooks in Codex.");
         }
@@ -62,7 +64,9 @@ type Change = (PathBuf, Option<String>, String);
 fn claude(project: Option<&Path>, options: &[String], installs: bool) -> Result<Vec<Change>, Failure> {
     let (settings, servers) = match (project, variable("CLAUDE_CONFIG_DIR")) {
         (Some(project), _) => (project.join(".claude/settings.json"), project.join(".mcp.json")),
-        (None, Some(folder)) => (Path::new(&folder).join("settings.json"), Path::new(&folder).join(".claude.json")),
+        (None, Some(folder)) => {
+            (Path::new(&folder).join("settings.json"), Path::new(&folder).join(".claude.json"))
+        }
         (None, None) => (home()?.join(".claude/settings.json"), home()?.join(".claude.json")),
     };
     let hook = |seconds: Option<u32>| hook(Host::Claude, options, seconds);
@@ -185,7 +189,10 @@ fn changed(
     let text = before.as_deref().unwrap_or_default();
     let text = if text.trim().is_empty() { "{}" } else { text };
     let unfit = |fault: &dyn std::fmt::Display| {
-        format!("{} is not in the form of the host's settings ({fault}); it was left as it is", path.display())
+        format!(
+            "{} is not in the form of the host's settings ({fault}); it was left as it is",
+            path.display()
+        )
     };
     let mut members: Members = serde_json::from_str(text).map_err(|fault| unfit(&fault))?;
     change(&mut members).map_err(|fault| unfit(&fault))?;
@@ -204,9 +211,15 @@ fn with_table(text: &str, options: &[String], installs: bool) -> Result<String, 
     let mut rest = text.to_owned();
     if let Some((before, after)) = text.split_once(BEGIN) {
         let Some((_ours, after)) = after.split_once(END) else {
-            return Err(format!("config.toml has the line `{BEGIN}` without `{END}`: remove it by hand").into());
+            return Err(
+                format!("config.toml has the line `{BEGIN}` without `{END}`: remove it by hand").into()
+            );
         };
-        rest = format!("{}{}", before.trim_end_matches('\n'), after.trim_start_matches('\n').replacen("", "\n", 1));
+        rest = format!(
+            "{}{}",
+            before.trim_end_matches('\n'),
+            after.trim_start_matches('\n').replacen("", "\n", 1)
+        );
     }
     if rest.lines().any(|line| line.trim().replace([' ', '"'], "").starts_with("[mcp_servers.entente]")) {
         return if installs {

@@ -62,7 +62,8 @@ impl Members {
 
     /// Renders the object at a depth.
     pub(super) fn render(&self, depth: usize) -> String {
-        let members = self.0.iter().map(|(name, value)| format!("{}: {}", Value::from(name.as_str()), value.get()));
+        let members =
+            self.0.iter().map(|(name, value)| format!("{}: {}", Value::from(name.as_str()), value.get()));
         block('{', '}', members, depth)
     }
 }

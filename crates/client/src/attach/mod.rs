@@ -1,10 +1,10 @@
 //! `entente attach`: connects the LLM host of an agent (Claude Code, Codex) with a server. The host starts it as an MCP
 //! server on stdin and stdout, and as the command of its hooks, which show the agent's inbox to the model as it works.
 
-mod bridge;
 mod hook;
 mod hosts;
 mod install;
+mod mcp;
 mod members;
 mod session;
 mod text;
@@ -70,7 +70,7 @@ impl Attach {
             Verb::Uninstall(place) => {
                 install::run(&self.remote, place.host, place.project.as_deref(), place.print, false)
             }
-            Verb::Mcp { tools } => bridge::run(self.remote.api()?, &tools).await,
+            Verb::Mcp { tools } => mcp::run(self.remote.api()?, &tools).await,
             Verb::Hook { host, wait } => {
                 hook::run(&self.remote, host, wait).await;
                 Ok(())

@@ -84,7 +84,12 @@ fn of_entry(entry: &Value, most: usize) -> String {
     }
     let gone = if entry["gone"] == true { ", deleted since" } else { "" };
     let sender = entry["sender"].as_str().map(|sender| format!(" from {}", cut(&plain(sender), WORD_BYTES)));
-    format!("{head} of {} {}{}{gone}", word(&entry["kind"]), word(&entry["reference"]), sender.unwrap_or_default())
+    format!(
+        "{head} of {} {}{}{gone}",
+        word(&entry["kind"]),
+        word(&entry["reference"]),
+        sender.unwrap_or_default()
+    )
 }
 
 /// Cuts a text at a character, and says so.
@@ -106,7 +111,8 @@ pub(super) fn fitting(agent: &str, page: &Value) -> usize {
     if whole <= TEXT_BYTES {
         return list(&page["entries"]).len();
     }
-    let sizes = list(&page["entries"]).iter().map(|entry| of_entry(entry, CONTENT_BYTES).len() + "\n- ".len());
+    let sizes =
+        list(&page["entries"]).iter().map(|entry| of_entry(entry, CONTENT_BYTES).len() + "\n- ".len());
     let sizes: Vec<usize> = sizes.collect();
     // All that is not entries: it stays, with another digest and a word of what is left.
     let around = whole - sizes.iter().sum::<usize>() + WORD_BYTES;
@@ -127,7 +133,8 @@ mod tests {
     #[test]
     fn a_text_has_as_many_entries_as_fit_and_says_what_is_left() {
         for size in [0, 10, 100, 1_000, 1_999, 2_000, 5_000, 100_000] {
-            let all: Vec<Value> = (1..=200).map(|place| message(place, &json!({ "x": "é".repeat(size / 2) }))).collect();
+            let all: Vec<Value> =
+                (1..=200).map(|place| message(place, &json!({ "x": "é".repeat(size / 2) }))).collect();
             let mut page = json!({ "entries": all, "newest": 900, "next_place": 200, "has_more": true });
             let fits = fitting("agent.bob", &page);
             page["entries"] = json!(all[..fits]);
@@ -152,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_digest_counts_every_entry() {
-        let source = |count: u64| json!({ "count": count, "kind": "message", "newest": message(count, &json!({})) });
+        let source =
+            |count: u64| json!({ "count": count, "kind": "message", "newest": message(count, &json!({})) });
         let sources: Vec<Value> = (1..=20).map(source).collect();
         let page = json!({ "entries": [], "digest": { "count": 215, "sources": sources, "others": 5 } });
         let text = of_page("agent.bob", &page);

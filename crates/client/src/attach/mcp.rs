@@ -66,20 +66,20 @@ struct Lost {
 /// The HTTP client cannot be set up.
 pub(super) async fn run(api: Api, tools: &str) -> Done {
     let mut signals = Signals::listen()?;
-    let bridge = Bridge {
+    let relay = Relay {
         api: api.without_reuse()?,
         tools: tools.to_owned(),
         version: RefCell::default(),
         output: Mutex::new(stdout()),
     };
     tokio::select! {
-        () = bridge.relay() => {}
+        () = relay.run() => {}
         () = signals.told() => {}
     }
     Ok(())
 }
 
-struct Bridge {
+struct Relay {
     api: Api,
     tools: String,
     /// The version that `initialize` negotiated.
@@ -87,9 +87,9 @@ struct Bridge {
     output: Mutex<Stdout>,
 }
 
-impl Bridge {
+impl Relay {
     /// Reads messages, each of which is passed on at once; answers come in any order.
-    async fn relay(&self) {
+    async fn run(&self) {
         let mut input = Lines::new(BufReader::new(stdin()), MESSAGE_BYTES);
         let mut calls = FuturesUnordered::new();
         let mut handles: HashMap<String, AbortHandle> = HashMap::new();
@@ -189,7 +189,9 @@ impl Bridge {
         let said = answer["message"].as_str().map_or_else(
             || {
                 let base = self.api.base();
-                format!("{base} answered {status} with what is no answer of Entente. Check --url or ENTENTE_URL")
+                format!(
+                    "{base} answered {status} with what is no answer of Entente. Check --url or ENTENTE_URL"
+                )
             },
             |message| format!("{message} ({} {})", status.as_u16(), code.unwrap_or_default()),
         );
@@ -274,8 +276,10 @@ fn told(id: &Value, method: &str, lost: &Lost) -> String {
     if method != "tools/call" {
         return failed(id, -32603, &lost.message);
     }
-    let doubt = if lost.is_undelivered { "" } else { " It may have taken effect: look before you repeat it." };
-    let content = json!([{ "type": "text", "text": format!("{}.{doubt}", lost.message.trim_end_matches('.')) }]);
+    let doubt =
+        if lost.is_undelivered { "" } else { " It may have taken effect: look before you repeat it." };
+    let content =
+        json!([{ "type": "text", "text": format!("{}.{doubt}", lost.message.trim_end_matches('.')) }]);
     json!({ "jsonrpc": "2.0", "id": id, "result": { "content": content, "isError": true } }).to_string()
 }
 
