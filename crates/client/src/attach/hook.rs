@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, stdin};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::hosts::{Event, Host, Moment, most_stops, stays_open};
+use super::hosts::{Event, Host, Point, most_stops, stays_open};
 use super::session::{Session, State, tidy};
 use super::text::{fitting, of_page};
 use crate::Failure;
 use crate::output::note;
-use crate::remote::{Api, Failure as RequestFailure, Remote, segment};
+use crate::remote::{Api, Failure as RequestFailure, Remote, place, segment};
 
 /// Time limit of a hook that the host waits for.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -69,35 +69,35 @@ async fn event() -> Result<Event, Failure> {
 
 /// Shows what the session has not seen.
 async fn answer(remote: &Remote, host: Host, event: &Event) -> Result<(), Failure> {
-    let Some(moment) = event.moment() else { return Ok(()) };
+    let Some(point) = event.point() else { return Ok(()) };
     // The session's own agent is the one that others talk to.
     if event.agent_id.is_some() {
         return Ok(());
     }
     let inbox = Inbox::open(remote).await?;
     let mut session = Session::lock(&inbox.api, &inbox.agent, host, &event.session_id).await?;
-    session.begin(event, moment);
+    session.begin(event, point);
     session.save()?;
-    if moment == Moment::Start {
+    if point == Point::Start {
         tidy();
     }
     inbox.confirm(&mut session).await?;
-    if moment == Moment::Stop && session.state.stops >= most_stops() {
+    if point == Point::Stop && session.state.stops >= most_stops() {
         return Ok(());
     }
     let page = inbox.page(&mut session.state).await?;
-    if moment == Moment::Idle {
+    if point == Point::Idle {
         return tell_user(host, &inbox.agent, &page);
     }
     // What is collected interrupts nobody: it comes along, and with the next prompt.
-    let is_quiet = matches!(moment, Moment::Step | Moment::Stop);
+    let is_quiet = matches!(point, Point::Step | Point::Stop);
     if count(&page) == 0 && (is_quiet || page["digest"].is_null()) {
         return Ok(());
     }
     inbox.prove(&session.state, &page).await?;
     let text = of_page(&inbox.agent, &page);
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", host.answer(moment, &text))?;
+    writeln!(out, "{}", host.answer(point, &text))?;
     out.flush()?;
     session.state.shown = page["next_place"].as_i64();
     session.save()?;
@@ -119,7 +119,7 @@ fn tell_user(host: Host, agent: &str, page: &Value) -> Result<(), Failure> {
     let text = format!(
         "Entente: {here}{more} new in the inbox of {agent}; your next prompt shows them to the model."
     );
-    writeln!(io::stdout().lock(), "{}", host.answer(Moment::Idle, &text))?;
+    writeln!(io::stdout().lock(), "{}", host.answer(Point::Idle, &text))?;
     Ok(())
 }
 
@@ -131,7 +131,7 @@ async fn wait_for_wake(
     event: &Event,
     patience: Duration,
 ) -> Result<(), Failure> {
-    if event.moment() != Some(Moment::Stop) || event.agent_id.is_some() || !stays_open() {
+    if event.point() != Some(Point::Stop) || event.agent_id.is_some() || !stays_open() {
         return Ok(());
     }
     let until = Instant::now() + patience;
@@ -295,8 +295,5 @@ impl Inbox {
 
 /// Returns whether an inbox has no room for another reader.
 fn is_full(failure: &RequestFailure) -> bool {
-    failure.errors().any(|error| error["type"] == "too_many" && error["pointer"] == "/reader")
-        || failure
-            .errors()
-            .any(|error| error["type"] == "too_many" && error["loc"].to_string().contains("reader"))
+    failure.errors().any(|error| error["type"] == "too_many" && place(error).ends_with("reader"))
 }

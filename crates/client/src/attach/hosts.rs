@@ -36,7 +36,7 @@ impl fmt::Display for Host {
 
 /// Point in a session at which the host runs a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum Point {
     /// The session starts, or goes on in a new process or with a shorter context.
     Start,
     /// The user has written.
@@ -68,13 +68,13 @@ pub(super) struct Event {
 
 impl Event {
     /// Returns the point in the session; `None` for events that need no answer.
-    pub(super) fn moment(&self) -> Option<Moment> {
+    pub(super) fn point(&self) -> Option<Point> {
         match self.hook_event_name.as_str() {
-            "SessionStart" => Some(Moment::Start),
-            "UserPromptSubmit" => Some(Moment::Prompt),
-            "PostToolUse" => Some(Moment::Step),
-            "Stop" => Some(Moment::Stop),
-            "Notification" => Some(Moment::Idle),
+            "SessionStart" => Some(Point::Start),
+            "UserPromptSubmit" => Some(Point::Prompt),
+            "PostToolUse" => Some(Point::Step),
+            "Stop" => Some(Point::Stop),
+            "Notification" => Some(Point::Idle),
             _ => None,
         }
     }
@@ -91,18 +91,18 @@ impl Event {
 }
 
 impl Host {
-    /// Returns the answer that shows a text to the model, or at [`Moment::Idle`] to the user.
-    pub(super) fn answer(self, moment: Moment, text: &str) -> Value {
+    /// Returns the answer that shows a text to the model, or at [`Point::Idle`] to the user.
+    pub(super) fn answer(self, point: Point, text: &str) -> Value {
         let context = |event: &str| json!({ "hookSpecificOutput": { "hookEventName": event, "additionalContext": text } });
-        match moment {
-            Moment::Start => context("SessionStart"),
-            Moment::Prompt => context("UserPromptSubmit"),
-            Moment::Step => context("PostToolUse"),
-            Moment::Stop if self == Self::Claude && takes_context(variable("AI_AGENT").as_deref()) => {
+        match point {
+            Point::Start => context("SessionStart"),
+            Point::Prompt => context("UserPromptSubmit"),
+            Point::Step => context("PostToolUse"),
+            Point::Stop if self == Self::Claude && takes_context(variable("AI_AGENT").as_deref()) => {
                 context("Stop")
             }
-            Moment::Stop => json!({ "decision": "block", "reason": text }),
-            Moment::Idle => json!({ "systemMessage": text }),
+            Point::Stop => json!({ "decision": "block", "reason": text }),
+            Point::Idle => json!({ "systemMessage": text }),
         }
     }
 }

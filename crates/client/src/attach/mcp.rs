@@ -19,7 +19,7 @@ use reqwest::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt as _, BufReader, Stdout, stdin, stdout};
-use tokio::sync::Mutex;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::Done;
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Time limit of an answer: the longest wait of a tool is 50 s.
-const ANSWER: Duration = Duration::from_secs(120);
+const ANSWER: Duration = Duration::from_mins(2);
 /// Time for open calls to be answered after the end of the input.
 const FINISH: Duration = Duration::from_secs(5);
 /// Member of `_meta` with the version of a request (MCP 2026-07-28).
@@ -52,12 +52,22 @@ struct Message {
     params: Value,
 }
 
-/// Reason why a message has no answer.
+/// Reason why a message has no answer of MCP.
 #[derive(Debug)]
 struct Lost {
     message: String,
-    /// Whether the server certainly has not acted on it.
-    is_undelivered: bool,
+    fate: Fate,
+}
+
+/// What became of a message without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// The server certainly has not acted on it, and may take it later.
+    Undelivered,
+    /// The server may have acted on it.
+    Unknown,
+    /// The server refused it.
+    Refused,
 }
 
 /// Passes messages on until the host's input ends.
@@ -66,14 +76,12 @@ struct Lost {
 /// The HTTP client cannot be set up.
 pub(super) async fn run(api: Api, tools: &str) -> Done {
     let mut signals = Signals::listen()?;
-    let relay = Relay {
-        api: api.without_reuse()?,
-        tools: tools.to_owned(),
-        version: RefCell::default(),
-        output: Mutex::new(stdout()),
-    };
+    let (lines, answers) = mpsc::channel(CALLS);
+    let relay =
+        Relay { api: api.without_reuse()?, tools: tools.to_owned(), version: RefCell::default(), lines };
     tokio::select! {
-        () = relay.run() => {}
+        // The host reads no more.
+        _closed = relay.run(answers) => {}
         () = signals.told() => {}
     }
     Ok(())
@@ -84,13 +92,15 @@ struct Relay {
     tools: String,
     /// The version that `initialize` negotiated.
     version: RefCell<Option<String>>,
-    output: Mutex<Stdout>,
+    /// Lines to write. A call that is cancelled leaves no half of one.
+    lines: mpsc::Sender<String>,
 }
 
 impl Relay {
     /// Reads messages, each of which is passed on at once; answers come in any order.
-    async fn run(&self) {
+    async fn run(&self, mut answers: mpsc::Receiver<String>) -> io::Result<()> {
         let mut input = Lines::new(BufReader::new(stdin()), MESSAGE_BYTES);
+        let mut output = stdout();
         let mut calls = FuturesUnordered::new();
         let mut handles: HashMap<String, AbortHandle> = HashMap::new();
         loop {
@@ -99,104 +109,113 @@ impl Relay {
                     let text = match line {
                         Line::Text(text) => text,
                         Line::End => break,
-                        Line::TooLong => String::from("too long"),
-                        Line::NotText => String::from("no text"),
+                        Line::TooLong | Line::NotText => String::new(),
                     };
-                    let Ok(message) = serde_json::from_str::<Message>(&text) else {
-                        let error = failed(&Value::Null, -32700, "Parse error: send one JSON object per line.");
-                        if self.write(&error).await.is_err() {
-                            return;
-                        }
-                        continue;
-                    };
-                    if let Some(handle) = cancelled(&message).and_then(|id| handles.remove(&id)) {
+                    let message = serde_json::from_str::<Message>(&text).ok();
+                    let given_up = message.as_ref().and_then(cancelled).and_then(|id| handles.remove(&id));
+                    if let Some(handle) = given_up {
                         handle.abort();
                     }
-                    let id = message.id.as_ref().map(Value::to_string);
+                    let id = message.as_ref().and_then(|message| Some(message.id.as_ref()?.to_string()));
                     let (handle, registration) = AbortHandle::new_pair();
                     handles.extend(id.clone().map(|id| (id, handle)));
                     let call = Abortable::new(self.call(message, text), registration);
-                    calls.push(async move { (id, call.await) });
+                    calls.push(async move {
+                        let _given_up = call.await;
+                        id
+                    });
                 }
-                Some((id, done)) = calls.next() => {
-                    if let Some(id) = id {
-                        handles.remove(&id);
-                    }
-                    // The host reads no more.
-                    if matches!(done, Ok(Err(_))) {
-                        return;
-                    }
+                Some(id) = calls.next() => {
+                    id.and_then(|id| handles.remove(&id));
                 }
+                Some(line) = answers.recv() => write(&mut output, &line).await?,
             }
         }
-        let _late = timeout(FINISH, async { while calls.next().await.is_some() {} }).await;
+        let finish = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(line) = answers.recv() => write(&mut output, &line).await?,
+                    ended = calls.next() => if ended.is_none() { return io::Result::Ok(()) },
+                }
+            }
+        };
+        timeout(FINISH, finish).await.unwrap_or(Ok(()))?;
+        while let Ok(line) = answers.try_recv() {
+            write(&mut output, &line).await?;
+        }
+        Ok(())
     }
 
     /// Passes a message on, and its answer back.
-    async fn call(&self, message: Message, text: String) -> io::Result<()> {
+    async fn call(&self, message: Option<Message>, text: String) {
+        let Some(message) = message else {
+            return self
+                .say(failed(&Value::Null, -32700, "Parse error: send one JSON object per line."))
+                .await;
+        };
         let began = Instant::now();
         let lost = loop {
-            match self.exchange(&message, &text).await? {
-                Ok(()) => return Ok(()),
+            match self.exchange(&message, &text).await {
+                Ok(()) => return,
                 Err(lost) if !repeats(&message, &lost) || began.elapsed() >= PATIENCE => break lost,
                 Err(_restart) => sleep(PAUSE).await,
             }
         };
         match (&message.id, &message.method) {
-            (Some(id), Some(method)) => self.write(&told(id, method, &lost)).await,
-            _ => {
-                note(&format!("entente: a message of the host was lost: {}", lost.message));
-                Ok(())
-            }
+            (Some(id), Some(method)) => self.say(told(id, method, &lost)).await,
+            _ => note(&format!("entente: a message of the host was lost: {}", lost.message)),
         }
     }
 
-    /// Sends a message once, and writes what the server answers.
-    async fn exchange(&self, message: &Message, text: &str) -> io::Result<Result<(), Lost>> {
+    /// Sends a message once, and passes on what the server answers.
+    async fn exchange(&self, message: &Message, text: &str) -> Result<(), Lost> {
         let mut request = self.api.mcp(&self.tools);
         for (name, value) in self.headers(message) {
             request = request.header(name, value);
         }
-        let sent = timeout(ANSWER, request.body(text.to_owned()).send()).await;
-        let lost = |message: String, is_undelivered| Ok(Err(Lost { message, is_undelivered }));
-        let response = match sent {
+        let base = self.api.base();
+        let lost = |message: String, fate| Err(Lost { message, fate });
+        let response = match timeout(ANSWER, request.body(text.to_owned()).send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(failure)) => {
-                let is_undelivered = failure.is_connect() || failure.is_builder();
-                return lost(format!("no answer from {} ({failure})", self.api.base()), is_undelivered);
+                let fate = match failure {
+                    _ if failure.is_connect() => Fate::Undelivered,
+                    // A name that fits into no header.
+                    _ if failure.is_builder() => Fate::Refused,
+                    _ => Fate::Unknown,
+                };
+                return lost(format!("no answer from {base} ({failure})"), fate);
             }
             Err(_late) => {
-                return lost(format!("no answer from {} in {} s", self.api.base(), ANSWER.as_secs()), false);
+                return lost(format!("no answer from {base} in {} s", ANSWER.as_secs()), Fate::Unknown);
             }
         };
         if is_stream(&response) {
-            return self.follow(response).await;
+            self.follow(response).await;
+            return Ok(());
         }
         let status = response.status();
-        let Ok(body) = response.text().await else {
-            return lost(format!("the answer of {} broke off", self.api.base()), false);
+        let Ok(Ok(body)) = timeout(ANSWER, response.text()).await else {
+            return lost(format!("the answer of {base} broke off"), Fate::Unknown);
         };
         if body.trim().is_empty() && (status.is_success() || message.id.is_none()) {
-            return Ok(Ok(()));
+            return Ok(());
         }
         let answer: Value = serde_json::from_str(&body).unwrap_or_default();
         if answer["jsonrpc"].is_string() {
             self.learn(message, &answer);
             // Line breaks in JSON are outside of strings.
-            return self.write(&body.replace(['\n', '\r'], " ")).await.map(Ok);
+            self.say(body.replace(['\n', '\r'], " ")).await;
+            return Ok(());
         }
-        let code = answer["code"].as_str();
-        let said = answer["message"].as_str().map_or_else(
-            || {
-                let base = self.api.base();
-                format!(
-                    "{base} answered {status} with what is no answer of Entente. Check --url or ENTENTE_URL"
-                )
-            },
-            |message| format!("{message} ({} {})", status.as_u16(), code.unwrap_or_default()),
-        );
-        // What Entente refuses itself it has not begun.
-        lost(said, code.is_some() && status == StatusCode::SERVICE_UNAVAILABLE)
+        // What Entente refuses itself it has not begun, and a 503 of it passes. A proxy knows neither.
+        let fate = match (answer["code"].is_string(), status) {
+            (true, StatusCode::SERVICE_UNAVAILABLE) => Fate::Undelivered,
+            (false, _) if status.is_server_error() => Fate::Unknown,
+            _ => Fate::Refused,
+        };
+        lost(refusal(base, status, &answer), fate)
     }
 
     /// Returns the headers that repeat the message's version, method and subject (MCP, streamable HTTP).
@@ -229,8 +248,8 @@ impl Relay {
         }
     }
 
-    /// Writes the messages of a stream as they come.
-    async fn follow(&self, mut response: Response) -> io::Result<Result<(), Lost>> {
+    /// Passes on the messages of a stream as they come.
+    async fn follow(&self, mut response: Response) {
         let mut buffer: Vec<u8> = Vec::new();
         while let Ok(Some(chunk)) = response.chunk().await {
             buffer.extend_from_slice(&chunk);
@@ -240,18 +259,31 @@ impl Relay {
                 let data: Vec<&str> = frame.lines().filter_map(|line| line.strip_prefix("data:")).collect();
                 let data = data.join(" ");
                 if !data.trim().is_empty() {
-                    self.write(data.trim()).await?;
+                    self.say(data.trim().to_owned()).await;
                 }
             }
         }
-        Ok(Ok(()))
     }
 
-    async fn write(&self, line: &str) -> io::Result<()> {
-        let mut output = self.output.lock().await;
-        output.write_all(format!("{line}\n").as_bytes()).await?;
-        output.flush().await
+    async fn say(&self, line: String) {
+        // Whoever receives lines outlives the calls.
+        let _ended = self.lines.send(line).await;
     }
+}
+
+async fn write(output: &mut Stdout, line: &str) -> io::Result<()> {
+    output.write_all(format!("{line}\n").as_bytes()).await?;
+    output.flush().await
+}
+
+/// Returns what a refusal says, or that it is none of Entente.
+fn refusal(base: &str, status: StatusCode, answer: &Value) -> String {
+    let Some(message) = answer["message"].as_str() else {
+        return format!(
+            "{base} answered {status} with what is no answer of Entente. Check --url or ENTENTE_URL"
+        );
+    };
+    format!("{message} ({} {})", status.as_u16(), answer["code"].as_str().unwrap_or_default())
 }
 
 fn is_stream(response: &Response) -> bool {
@@ -268,7 +300,11 @@ fn cancelled(message: &Message) -> Option<String> {
 /// Returns whether sending a message again does nothing twice: it was not delivered, or it only reads.
 fn repeats(message: &Message, lost: &Lost) -> bool {
     let reads = ["initialize", "ping", "tools/list", "resources/list", "resources/read", "prompts/list"];
-    lost.is_undelivered || message.method.as_deref().is_some_and(|method| reads.contains(&method))
+    match lost.fate {
+        Fate::Undelivered => true,
+        Fate::Unknown => message.method.as_deref().is_some_and(|method| reads.contains(&method)),
+        Fate::Refused => false,
+    }
 }
 
 /// Returns the answer to a request that has none: models read the results of tools, hosts read errors.
@@ -276,11 +312,13 @@ fn told(id: &Value, method: &str, lost: &Lost) -> String {
     if method != "tools/call" {
         return failed(id, -32603, &lost.message);
     }
-    let doubt =
-        if lost.is_undelivered { "" } else { " It may have taken effect: look before you repeat it." };
-    let content =
-        json!([{ "type": "text", "text": format!("{}.{doubt}", lost.message.trim_end_matches('.')) }]);
-    json!({ "jsonrpc": "2.0", "id": id, "result": { "content": content, "isError": true } }).to_string()
+    let doubt = match lost.fate {
+        Fate::Unknown => " It may have taken effect: look before you repeat it.",
+        Fate::Undelivered | Fate::Refused => "",
+    };
+    let text = format!("{}.{doubt}", lost.message.trim_end_matches('.'));
+    let result = json!({ "content": [{ "type": "text", "text": text }], "isError": true });
+    json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()
 }
 
 fn failed(id: &Value, code: i32, message: &str) -> String {

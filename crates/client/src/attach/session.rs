@@ -14,14 +14,14 @@ use entente_domain::inbox::check_reader;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use super::hosts::{Event, Host, Moment};
+use super::hosts::{Event, Host, Point};
 use crate::Failure;
 use crate::remote::{Api, variable};
 
 /// Pause between two attempts to get the lock.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Time after which the file of a session is deleted: the server keeps the position of a silent reader as long.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+const KEPT: Duration = Duration::from_hours(30 * 24);
 
 /// State of a session.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -75,18 +75,18 @@ impl Session {
     }
 
     /// Takes note of the host's event.
-    pub(super) fn begin(&mut self, event: &Event, moment: Moment) {
+    pub(super) fn begin(&mut self, event: &Event, point: Point) {
         let state = &mut self.state;
-        match moment {
+        match point {
             // The process before has ended, and nobody knows what of it reached the model.
-            Moment::Start if event.is_new() => (state.shown, state.waiter) = (None, None),
+            Point::Start if event.is_new() => (state.shown, state.waiter) = (None, None),
             // Within a turn, its steps and its end show what comes.
-            Moment::Prompt => state.waiter = None,
-            Moment::Stop if event.stop_hook_active && state.turn.as_deref() == event.turn() => {
+            Point::Prompt => state.waiter = None,
+            Point::Stop if event.stop_hook_active && state.turn.as_deref() == event.turn() => {
                 state.stops += 1;
             }
-            Moment::Stop => (state.stops, state.turn) = (0, event.turn().map(str::to_owned)),
-            Moment::Start | Moment::Step | Moment::Idle => {}
+            Point::Stop => (state.stops, state.turn) = (0, event.turn().map(str::to_owned)),
+            Point::Start | Point::Step | Point::Idle => {}
         }
     }
 
