@@ -151,6 +151,11 @@ impl Remote {
         self.url.trim_end_matches('/')
     }
 
+    /// Returns the agent that the arguments name.
+    pub(super) fn acting_as(&self) -> Option<&str> {
+        self.acting_as.as_deref()
+    }
+
     /// Returns the options that name another server or agent than the usual ones, for commands that others run.
     pub(super) fn options(&self) -> Vec<String> {
         let url = (self.url != DEFAULT_URL).then(|| ["--url".to_owned(), self.url.clone()]);

@@ -80,6 +80,7 @@ async fn answer(remote: &Remote, host: Host, event: &Event) -> Result<(), Failur
     session.save()?;
     if point == Point::Start {
         tidy();
+        inbox.warn(remote).await?;
     }
     inbox.confirm(&mut session).await?;
     if point == Point::Stop && session.state.stops >= most_stops() {
@@ -196,6 +197,18 @@ impl Inbox {
         }
         let path = format!("/agents/{}/inbox", segment(&agent));
         Ok(Self { api, agent, path })
+    }
+
+    /// Warns of an agent that nobody knows: a key that may act as anybody may also act as a name that was mistyped.
+    async fn warn(&self, remote: &Remote) -> Result<(), Failure> {
+        let Some(agent) = remote.acting_as() else { return Ok(()) };
+        match self.api.get(&format!("/agents/{}/record", segment(agent)), &[]).await {
+            Err(RequestFailure::Refused { status: 404, .. }) => note(&format!(
+                "entente: nobody has registered {agent}. Check --as, or run: entente agent register {agent}"
+            )),
+            found => drop(found?),
+        }
+        Ok(())
     }
 
     /// Marks what was shown.

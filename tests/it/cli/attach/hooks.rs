@@ -6,6 +6,7 @@ use std::time::Instant;
 use futures_util::future::join_all;
 
 use super::{Host, Scene, goes_on, in_time, numbers, shown};
+use crate::cli::complaint;
 use crate::harness::process::free_address;
 use crate::harness::{ANY, json};
 
@@ -212,9 +213,13 @@ async fn a_host_goes_on_whatever_fails() {
     goes_on(&homeless.raw(&event).await, "XDG_STATE_HOME");
     let nobody = Host { home: "/dev/null".into(), ..host.clone() };
     goes_on(&nobody.raw(&event).await, "Not a directory");
-    // A key that may act as anybody needs a name.
-    let any = Host { key: ANY.to_owned(), arguments: vec!["--as", "agent.bob"], ..host.clone() };
-    assert!(any.raw(&event).await.status.success());
+    // A key that may act as anybody may act as a name that was mistyped.
+    let event = event.replace("UserPromptSubmit", "SessionStart");
+    let any = Host { key: ANY.to_owned(), arguments: vec!["--as", "agent.bobby"], ..host.clone() };
+    goes_on(&any.raw(&event).await, "entente agent register agent.bobby");
+    scene.bob.post("/agents/register", json!({ "agent_id": "agent.bob" })).await.ok();
+    let bob = Host { arguments: vec!["--as", "agent.bob"], ..any };
+    assert!(complaint(&bob.raw(&event).await).is_empty());
     scene.world.end().await;
 }
 

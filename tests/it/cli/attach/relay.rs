@@ -202,7 +202,7 @@ async fn a_call_that_may_have_been_delivered_is_not_repeated() {
         let mut calls = 0;
         for taken in listener.incoming() {
             let mut taken = taken.unwrap();
-            let mut bytes = [0; 65_536];
+            let mut bytes = vec![0; 65_536];
             let count = taken.read(&mut bytes).unwrap();
             let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
             if text.contains("Mcp-Name: the-end") || text.contains("mcp-name: the-end") {
