@@ -1,6 +1,6 @@
 # Attached LLM hosts: their real programs, with a model on loopback. Hooks show what reached the agent, once each.
 
-import json
+import functools
 import re
 import subprocess
 import threading
@@ -34,6 +34,7 @@ def model():
         assert not model.strayed, str(model.strayed)
 
 
+@functools.cache
 def client(url: str, agent: str) -> httpx.Client:
     return httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": AGENTS[agent]}, timeout=60)
 
@@ -41,26 +42,23 @@ def client(url: str, agent: str) -> httpx.Client:
 @pytest.fixture
 def talk(url) -> str:
     """The id of a channel of Ada's with Bob and Eve; Bob's inbox is new."""
-    with client(url, BOB) as bob:
-        bob.delete(f"/agents/{BOB}/inbox")
-        bob.get(f"/agents/{BOB}/inbox").raise_for_status()
-    with client(url, ADA) as ada:
-        intent = ada.post("/intents", json={"title": "Research"}).raise_for_status().json()["id"]
-        channel = {"name": "talk", "members": [BOB, EVE]}
-        return ada.post(f"/intents/{intent}/channels", json=channel).raise_for_status().json()["id"]
+    ada, bob = client(url, ADA), client(url, BOB)
+    bob.delete(f"/agents/{BOB}/inbox")
+    bob.get(f"/agents/{BOB}/inbox").raise_for_status()
+    intent = ada.post("/intents", json={"title": "Research"}).raise_for_status().json()["id"]
+    channel = {"name": "talk", "members": [BOB, EVE]}
+    return ada.post(f"/intents/{intent}/channels", json=channel).raise_for_status().json()["id"]
 
 
 def say(url: str, channel: str, *numbers: int, sender: str = ADA, to: str = BOB, kind: str = "request") -> None:
     """Sends a message for each number."""
     messages = [{"sender": sender, "to": to, "message_type": kind, "payload": {"n": n}} for n in numbers]
-    with client(url, sender) as sending:
-        done = sending.post(f"/channels/{channel}/messages/batch", json={"messages": messages})
-        assert done.raise_for_status().json()["sent"] == len(numbers), done.text
+    done = client(url, sender).post(f"/channels/{channel}/messages/batch", json={"messages": messages})
+    assert done.raise_for_status().json()["sent"] == len(numbers), done.text
 
 
 def newest(url: str) -> int:
-    with client(url, BOB) as bob:
-        return bob.get(f"/agents/{BOB}/inbox/settings").raise_for_status().json()["newest"]
+    return client(url, BOB).get(f"/agents/{BOB}/inbox/settings").raise_for_status().json()["newest"]
 
 
 def wait_until_arrived(url: str, count: int) -> None:
@@ -209,8 +207,7 @@ def test_a_model_calls_tools_and_hears_at_its_next_step(url, talk, model, tmp_pa
     texts = "".join(model.heard[2][1])
     assert BOB in texts and '{"n":5}' in texts, texts[-3000:]
     assert shown(model).count(5) == 1
-    with client(url, ADA) as ada:
-        sent = ada.get(f"/channels/{talk}/messages").raise_for_status().json()
+    sent = client(url, ADA).get(f"/channels/{talk}/messages").raise_for_status().json()
     sent = sent if isinstance(sent, list) else sent["messages"]
     assert [m["payload"] for m in sent if m["sender"] == BOB] == [{"n": 77}]
 
@@ -228,8 +225,7 @@ def output(*command: str) -> str:
 
 def seen_by(url: str) -> dict[str, int]:
     """Returns the places of the readers of Bob's inbox."""
-    with client(url, BOB) as bob:
-        readers = bob.get(f"/agents/{BOB}/inbox/settings").raise_for_status().json()["readers"]
+    readers = client(url, BOB).get(f"/agents/{BOB}/inbox/settings").raise_for_status().json()["readers"]
     return {reader["reader"]: reader["place"] for reader in readers}
 
 
