@@ -1,5 +1,6 @@
 //! The command line, with the program run as a process.
 
+mod attach;
 mod decide;
 mod doctor;
 mod envelopes;

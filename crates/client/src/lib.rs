@@ -2,6 +2,7 @@
 //! server decides which requests are allowed.
 
 mod agents;
+mod attach;
 mod budgets;
 mod channels;
 mod checkpoints;
@@ -75,6 +76,7 @@ enum Verb {
     Reply(messages::Reply),
     Messages(messages::Messages),
     Inbox(inbox::Inbox),
+    Attach(attach::Attach),
     Tail(tail::Tail),
     Trace(traces::Trace),
     Search(messages::search::Search),
@@ -152,6 +154,7 @@ impl Command {
             Verb::Reply(reply) => reply.run().await,
             Verb::Messages(messages) => messages.run().await,
             Verb::Inbox(inbox) => inbox.run().await,
+            Verb::Attach(attach) => attach.run().await,
             Verb::Tail(tail) => tail.run().await,
             Verb::Trace(trace) => trace.run().await,
             Verb::Search(search) => search.run().await,

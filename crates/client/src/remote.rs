@@ -21,6 +21,9 @@ use super::output::{Row, print_json, print_record, print_table};
 /// Time that a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// URL of a server that was started without one.
+const DEFAULT_URL: &str = "http://127.0.0.1:8080";
+
 /// Options of every command that talks to a server: address, identity and output format.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Remote {
@@ -28,7 +31,7 @@ pub(super) struct Remote {
     #[arg(
         long,
         env = "ENTENTE_URL",
-        default_value = "http://127.0.0.1:8080",
+        default_value = DEFAULT_URL,
         global = true,
         value_name = "URL"
     )]
@@ -148,6 +151,18 @@ impl Remote {
         self.url.trim_end_matches('/')
     }
 
+    /// Returns the agent that the arguments name.
+    pub(super) fn acting_as(&self) -> Option<&str> {
+        self.acting_as.as_deref()
+    }
+
+    /// Returns the options that name another server or agent than the usual ones, for commands that others run.
+    pub(super) fn options(&self) -> Vec<String> {
+        let url = (self.url != DEFAULT_URL).then(|| ["--url".to_owned(), self.url.clone()]);
+        let agent = self.acting_as.clone().map(|agent| ["--as".to_owned(), agent]);
+        url.into_iter().chain(agent).flatten().collect()
+    }
+
     /// Creates the client that the arguments and the environment describe.
     pub(super) fn api(&self) -> Result<Api, Failure> {
         let api = Api::new(&self.url, api_key())?;
@@ -169,15 +184,19 @@ impl Remote {
 
 /// Builds the command line's HTTP client.
 fn client(redirects: Policy) -> Result<reqwest::Client, Failure> {
-    let setup = |e: &dyn std::error::Error| Failure::Setup(e.to_string());
-    let tls = tls::client().map_err(|e| setup(&e))?;
-    reqwest::Client::builder()
+    built(builder()?.redirect(redirects))
+}
+
+fn builder() -> Result<reqwest::ClientBuilder, Failure> {
+    let tls = tls::client().map_err(|e| Failure::Setup(e.to_string()))?;
+    Ok(reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .connect_timeout(CONNECT_TIMEOUT)
-        .user_agent(concat!("entente-cli/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirects)
-        .build()
-        .map_err(|e| setup(&e))
+        .user_agent(concat!("entente-cli/", env!("CARGO_PKG_VERSION"))))
+}
+
+fn built(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, Failure> {
+    builder.build().map_err(|e| Failure::Setup(e.to_string()))
 }
 
 impl Api {
@@ -211,8 +230,28 @@ impl Api {
         key.ok_or_else(|| Failure::Stranger { url: self.base.clone(), status: response.status().as_u16() })
     }
 
+    /// Returns the same client with a connection for each request: a request that cannot connect was certainly not
+    /// delivered, and one on a connection that was kept may have been.
+    pub(crate) fn without_reuse(self) -> Result<Self, Failure> {
+        Ok(Self { http: built(builder()?.pool_max_idle_per_host(0))?, ..self })
+    }
+
+    /// Returns the server's base URL.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Prepares a message to the MCP endpoint, which lists the tools of this set.
+    pub(crate) fn mcp(&self, tools: &str) -> RequestBuilder {
+        self.request_at(Method::POST, &format!("/mcp?tools={}", segment(tools)))
+    }
+
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let mut request = self.http.request(method, format!("{}/api/v1{path}", self.base));
+        self.request_at(method, &format!("/api/v1{path}"))
+    }
+
+    fn request_at(&self, method: Method, path: &str) -> RequestBuilder {
+        let mut request = self.http.request(method, format!("{}{path}", self.base));
         if let Some(key) = &self.key {
             request = request.header("X-API-Key", key);
         }
@@ -422,6 +461,6 @@ fn api_key() -> Option<String> {
 
 /// Returns a variable of the environment, unless it is empty.
 #[expect(clippy::disallowed_methods, reason = "the client commands read the environment only here")]
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
