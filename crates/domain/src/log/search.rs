@@ -24,7 +24,7 @@ const QUERY_WORDS: usize = 32;
 /// Characters before and after the found word in an excerpt.
 const AROUND: usize = 80;
 
-/// SourceKind of a found object.
+/// Kind of a found object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SourceKind {
     /// A message on a channel.
