@@ -1,5 +1,6 @@
 //! `entente agent`: the directory of agents, and their sessions.
 
+pub(super) mod loops;
 pub(super) mod waits;
 
 use clap::{Args, Subcommand};

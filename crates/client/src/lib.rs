@@ -87,6 +87,7 @@ enum Verb {
     Decide(decide::Decide),
     Verify(verify::Verify),
     Waits(agents::waits::Waits),
+    Loops(agents::loops::Loops),
 }
 
 /// Error with a message for people.
@@ -159,6 +160,7 @@ impl Command {
             Verb::Decide(decide) => decide.run().await,
             Verb::Verify(verify) => verify.run(),
             Verb::Waits(waits) => waits.run().await,
+            Verb::Loops(loops) => loops.run().await,
         }
     }
 }

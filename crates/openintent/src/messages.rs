@@ -88,7 +88,10 @@ pub async fn list(
         Some(since) if i64::from(since) < visit.channel.message_count => {
             let until = if full { i64::from(last) } else { visit.channel.message_count };
             let numbers = i64::from(since)..until;
-            Some(Box::pin(missed(&mut connection, &visit.channel, &viewer, numbers, messages.len(), now)).await?)
+            Some(
+                Box::pin(missed(&mut connection, &visit.channel, &viewer, numbers, messages.len(), now))
+                    .await?,
+            )
         }
         _ => None,
     };
@@ -108,8 +111,7 @@ async fn missed(
     let left = numbers.start.max(channel.floor())..numbers.end;
     // Mostly each number has its message, and nothing can have expired.
     let hidden = i64::try_from(shown).is_ok_and(|shown| left.end - left.start > shown);
-    let expired =
-        if hidden { rows::expired_between(conn, channel, viewer, left, now).await? } else { 0 };
+    let expired = if hidden { rows::expired_between(conn, channel, viewer, left, now).await? } else { 0 };
     Ok(Missed { count: evicted + expired, oldest: channel.floor() + 1, newest: channel.message_count })
 }
 

@@ -206,7 +206,9 @@ impl ServerHandler for McpServer {
             ..visitor.clone().call(tool, arguments::understood(tool, request.arguments.unwrap_or_default()))
         };
         // Once the library reports that the request was cancelled, nobody needs its response.
-        let Some(said) = context.ct.run_until_cancelled(fences::within(visitor.fences.clone(), (tool.run)(call))).await else {
+        let Some(said) =
+            context.ct.run_until_cancelled(fences::within(visitor.fences.clone(), (tool.run)(call))).await
+        else {
             return Err(ErrorData::internal_error("The request was given up.", None));
         };
         let result = match said {
@@ -252,7 +254,8 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let (call, subject) = task(&context, &request.task_id)?;
-        let cancelled = fences::within(visitor(&context)?.fences, task_calls::cancel(&call, subject)).await;
+        let cancelled =
+            Box::pin(fences::within(visitor(&context)?.fences, task_calls::cancel(&call, subject))).await;
         cancelled.map(|_is_cancelled| ()).map_err(|problem| fault(&problem))
     }
 

@@ -19,7 +19,7 @@ pub(super) enum Toolset {
     /// Intents, channels, tasks, jobs, mail and decisions.
     #[default]
     Core,
-    /// Inbox, search, waits and hand-overs.
+    /// Inbox, loops, search, waits and hand-overs.
     Attention,
     /// All of them.
     All,

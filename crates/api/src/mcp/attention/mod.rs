@@ -2,6 +2,7 @@
 //! (docs/attention.md). The list of the core has no room for them.
 
 mod inbox;
+mod loops;
 mod search;
 mod waits;
 
@@ -9,5 +10,5 @@ use super::Tool;
 
 /// Returns the tools of this folder.
 pub fn tools() -> Vec<Tool> {
-    inbox::tools().into_iter().chain(search::tools()).chain(waits::tools()).collect()
+    inbox::tools().into_iter().chain(loops::tools()).chain(search::tools()).chain(waits::tools()).collect()
 }

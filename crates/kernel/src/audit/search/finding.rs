@@ -148,7 +148,8 @@ fn kinds(caller: &Caller, ask: &Ask) -> Result<Vec<SourceKind>, Refusal> {
     if !ask.kinds.is_empty() {
         return Ok(ask.kinds.clone());
     }
-    let readable: Vec<SourceKind> = SourceKind::ALL.into_iter().filter(|kind| caller.has(kind.scope())).collect();
+    let readable: Vec<SourceKind> =
+        SourceKind::ALL.into_iter().filter(|kind| caller.has(kind.scope())).collect();
     if readable.is_empty() {
         caller.require(SourceKind::Message.scope())?;
     }
@@ -172,8 +173,11 @@ async fn judge(
     found: Vec<Candidate>,
     now: Timestamp,
 ) -> Outcome<Vec<Candidate>> {
-    let places: Vec<(IntentId, i64)> =
-        found.iter().filter(|one| one.kind == SourceKind::Message).map(|one| (one.log(), one.place.seq)).collect();
+    let places: Vec<(IntentId, i64)> = found
+        .iter()
+        .filter(|one| one.kind == SourceKind::Message)
+        .map(|one| (one.log(), one.place.seq))
+        .collect();
     if places.is_empty() {
         return Ok(found);
     }
