@@ -267,7 +267,7 @@ impl Ctx {
     #[must_use]
     pub fn objection_to_message(&self, caller: &Caller, speaker: &str, intent: IntentId) -> Option<Refusal> {
         let objection = self.objection(caller, speaker, Some(intent));
-        objection.or_else(|| self.loops.objection(speaker, intent, self.now()))
+        objection.or_else(|| self.loops.objection(speaker, intent, &*self.clock))
     }
 
     /// Begins a transaction that holds these advisory locks.

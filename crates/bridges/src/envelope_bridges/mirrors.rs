@@ -149,7 +149,7 @@ async fn post(
     let (intent_id, draft) =
         (home(ctx, mirror.channel_id).await?, draft(bridge, envelope, content, job.as_deref())?);
     // A bridge in a loop rests, as with any other refusal.
-    let objection = ctx.loops.objection(&draft.sender, intent_id, ctx.now());
+    let objection = ctx.loops.objection(&draft.sender, intent_id, &*ctx.clock);
     let command = Command {
         channel_id: mirror.channel_id,
         intent_id,

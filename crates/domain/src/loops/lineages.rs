@@ -83,19 +83,14 @@ impl From<LoopAction> for LineageState {
 }
 
 /// Messages of one agent to another, or to everybody (`*`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[schema(as = LineagePair)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     /// The sender.
-    #[schema(example = "agent.ada")]
     pub from: String,
     /// The recipient.
-    #[schema(example = "agent.bob")]
     pub to: String,
     /// Number of messages.
     pub messages: u64,
-    #[serde(default)]
-    #[schema(ignore)]
     rate: Rate,
 }
 

@@ -65,6 +65,8 @@ struct Place {
     lineage: LineageId,
     hops: u32,
     at: Timestamp,
+    /// Number of the message among those that were heard: many have the same time.
+    number: u64,
     /// Whether the message is its own.
     is_own: bool,
     /// Number of messages that it has sent since.
@@ -118,6 +120,8 @@ pub struct News {
 /// The talk of one intent. Its size is bounded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Talk {
+    /// Number of messages that were heard.
+    heard: u64,
     places: BTreeMap<String, Place>,
     /// The last messages to everybody, of the two agents that sent some last: an agent is not sent its own.
     everyone: VecDeque<(String, Place)>,
@@ -158,6 +162,7 @@ impl Talk {
 
     /// Hears a message; returns its lineage and hops.
     pub fn hear(&mut self, said: &Spoken<'_>, policy: &LoopPolicy) -> (LineageId, u32) {
+        self.heard += 1;
         let answered = said.answers.and_then(|id| self.asked.iter().find(|asked| asked.id == id)).cloned();
         let answered = answered.filter(|asked| self.goes_on(asked.lineage, said.sender));
         let place = if said.is_person { None } else { self.place(said.sender, said.at, policy) };
@@ -171,12 +176,12 @@ impl Talk {
         let mut sent = 1;
         if !said.is_person {
             let is_own = place.is_none() && answered.is_none();
-            let of_sender = Place { lineage, hops, at: said.at, is_own, sent: 0 };
+            let of_sender = Place { lineage, hops, at: said.at, number: self.heard, is_own, sent: 0 };
             let mut of_sender = place.unwrap_or(of_sender);
             of_sender.sent = of_sender.sent.saturating_add(1);
             sent = of_sender.sent;
             if of_sender.is_own {
-                of_sender.at = said.at;
+                (of_sender.at, of_sender.number) = (said.at, self.heard);
             }
             self.places.insert(said.sender.to_owned(), of_sender);
         }
@@ -197,7 +202,7 @@ impl Talk {
 
     /// Notes whom a message was sent to.
     fn deliver(&mut self, said: &Spoken<'_>, lineage: LineageId, hops: u32) {
-        let place = Place { lineage, hops, at: said.at, is_own: false, sent: 0 };
+        let place = Place { lineage, hops, at: said.at, number: self.heard, is_own: false, sent: 0 };
         match said.reach {
             Reach::These(agents) | Reach::Members(agents) => {
                 for agent in agents.iter().filter(|agent| *agent != said.sender) {
@@ -223,8 +228,8 @@ impl Talk {
     /// Returns where an agent is, whenever that was.
     fn latest(&self, agent: &str) -> Option<&Place> {
         let to_all = self.everyone.iter().filter(|(sender, _)| sender != agent).map(|(_, place)| place);
-        // Of two at the same time the agent's own counts its messages.
-        to_all.chain(self.places.get(agent)).max_by_key(|place| place.at)
+        // The agent's copy of a message to everybody counts what it has sent since.
+        to_all.chain(self.places.get(agent)).max_by_key(|place| place.number)
     }
 
     /// Whether a message of this agent may continue a lineage. What others say after it was stopped is new.
@@ -359,7 +364,7 @@ impl Talk {
             let oldest = self
                 .places
                 .iter()
-                .min_by_key(|(_, place)| (is_stopped(&self.lineages, &place.lineage), place.at))
+                .min_by_key(|(_, place)| (is_stopped(&self.lineages, &place.lineage), place.number))
                 .map(|(agent, _)| agent.clone());
             let Some(agent) = oldest else { return };
             self.places.remove(&agent);

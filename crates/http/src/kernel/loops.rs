@@ -53,6 +53,20 @@ struct LineageRoot {
     sender: String,
 }
 
+/// Messages of one agent to another, or to everybody (`*`).
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LineagePair)]
+struct PairBody {
+    /// The sender.
+    #[schema(example = "agent.ada")]
+    from: String,
+    /// The recipient.
+    #[schema(example = "agent.bob")]
+    to: String,
+    /// Number of messages.
+    messages: u64,
+}
+
 /// What came of one message.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Lineage)]
@@ -79,7 +93,7 @@ pub struct LineageBody {
     /// Agents that sent some, up to 64; people are not counted in.
     agents: Vec<String>,
     /// The last 64 pairs that talked, the latest at the end.
-    pairs: Vec<Pair>,
+    pairs: Vec<PairBody>,
     /// When the first message was sent.
     first_at: WireTime,
     /// When the last message was sent.
@@ -90,6 +104,7 @@ impl LineageBody {
     /// Shapes a lineage in the client's dialect.
     #[must_use]
     pub fn new(intent_id: IntentId, one: ShownLineage, dialect: Dialect) -> Self {
+        let pair = |pair: Pair| PairBody { from: pair.from, to: pair.to, messages: pair.messages };
         let root = LineageRoot {
             message_id: one.id.uuid().into(),
             channel_id: one.root_channel,
@@ -105,7 +120,7 @@ impl LineageBody {
             messages: one.messages,
             repeats: one.repeats,
             agents: one.agents,
-            pairs: one.pairs,
+            pairs: one.pairs.into_iter().map(pair).collect(),
             first_at: WireTime::new(one.first_at, dialect),
             last_at: WireTime::new(one.last_at, dialect),
         }

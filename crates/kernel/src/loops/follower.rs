@@ -296,7 +296,7 @@ pub async fn announce(ctx: &Ctx) -> Outcome<usize> {
             let payload: Map<String, Value> = serde_json::from_str(payload)?;
             let word = |member: &str| payload.get(member).and_then(Value::as_str).unwrap_or_default();
             let (lineage, state) = (word("lineage_id"), word("state"));
-            tracing::warn!(intent.id = %intent, lineage, state, "a loop or a storm of messages");
+            tracing::info!(intent.id = %intent, lineage, state, "a loop or a storm of messages");
             log.record(ctx, Draft::of(*kind, SYSTEM, Value::Object(payload)));
         }
         log.save(&mut tx).await?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use chrono::{DateTime, TimeDelta};
-use entente_domain::clock::Timestamp;
+use entente_domain::clock::{Clock, Timestamp};
 use entente_domain::ids::IntentId;
 use entente_domain::loops::lineages::Hold;
 use entente_domain::loops::policy::LoopAction;
@@ -68,13 +68,13 @@ impl LoopHolds {
 
     /// Returns the refusal of a message that an agent sends on an intent, if it is in a loop or a storm.
     #[must_use]
-    pub fn objection(&self, agent: &str, intent: IntentId, now: Timestamp) -> Option<Refusal> {
+    pub fn objection(&self, agent: &str, intent: IntentId, clock: &dyn Clock) -> Option<Refusal> {
         // Nearly always there is none: then nothing is looked up.
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
         let holds = self.holds.read().unwrap_or_else(PoisonError::into_inner);
-        holds.get(&intent)?.get(agent)?.objection(now)
+        holds.get(&intent)?.get(agent)?.objection(clock.now())
     }
 
     /// Renews the copy.

@@ -6,7 +6,7 @@ mod servers;
 
 use entente::background::looping;
 
-use crate::harness::{Client, Value, World, json, send, talk};
+use crate::harness::{Client, Setup, Value, World, json, send, talk};
 
 /// Names of the agents.
 pub const TRIO: [&str; 3] = ["agent.a", "agent.b", "agent.c"];
@@ -157,6 +157,73 @@ async fn an_honest_dialogue_of_300_hops_goes_on() {
     let found = lineages(&ada, &intent, "").await;
     assert_eq!((&found[0]["hops"], &found[0]["state"]), (&json!(499), &json!("running")));
     assert_eq!(told(&ada, &intent).await, []);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_policy_the_servers_is_in_force() {
+    let world = World::start().await;
+    let (ada, clients, intent, channel) = room(&world).await;
+    // Two agents, who talk to everybody; the others hear it and say nothing.
+    let body = |from: usize| {
+        json!({
+            "sender": TRIO[from], "message_type": "broadcast", "payload": { "text": "You are so very welcome, all of you!" },
+        })
+    };
+    let (mut sent, mut slowed) = (0, 0);
+    loop {
+        match say(&clients[sent % 2], &channel, body(sent % 2)).await {
+            (201, _) => sent += 1,
+            (429, _) => {
+                slowed += 1;
+                world.clock.advance(5);
+            }
+            (409, _) => break,
+            other => panic!("{other:?}"),
+        }
+        assert!(sent < 100 && slowed < 100, "{sent} {slowed} {:?}", lineages(&ada, &intent, "").await);
+        follow(&world).await;
+    }
+    // 24 hops, and two steps of 8 messages each.
+    assert_eq!(sent, 41);
+    // Whoever only heard it is free, and what it says is something new for the others.
+    send(&clients[2], &channel, body(2)).await;
+    follow(&world).await;
+    send(&clients[0], &channel, line("agent.a", "agent.c", "oh")).await;
+    follow(&world).await;
+    assert_eq!(lineages(&ada, &intent, "").await.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_may_look_for_nothing_and_an_intent_for_loops_nevertheless() {
+    let off = Setup { settings: vec![("ENTENTE_LOOPS", "false")], ..Setup::default() };
+    let world = World::with(off).await;
+    let (ada, clients, intent, channel) = room(&world).await;
+    let thank = async |count: usize| {
+        for n in 0..count {
+            let (from, to) = (n % 2, 1 - n % 2);
+            let body = line(TRIO[from], TRIO[to], "Thank you very much, dear friend");
+            assert_eq!(say(&clients[from], &channel, body).await.0, 201, "{n}");
+        }
+        follow(&world).await;
+    };
+    thank(60).await;
+    let position = async || -> Option<i64> {
+        sqlx::query_scalar("SELECT global FROM loop_cursor").fetch_one(&world.ctx().pool).await.unwrap()
+    };
+    assert_eq!((position().await, lineages(&ada, &intent, "").await.len()), (None, 0));
+    hasty(&ada, &intent, json!({ "enabled": true, "loop_steps": ["stop"] })).await;
+    // It begins with what is said from then on.
+    follow(&world).await;
+    assert!(position().await.is_some());
+    thank(20).await;
+    assert_eq!(lineages(&ada, &intent, "").await[0]["state"], "stopped");
+    // Off again, nothing is left that costs anything.
+    ada.put(&format!("/intents/{intent}/loop-policy"), json!({})).await.ok();
+    follow(&world).await;
+    assert_eq!(position().await, None);
+    thank(40).await;
     world.end().await;
 }
 

@@ -18,6 +18,8 @@ async fn a_model_and_a_terminal_see_the_same() {
         (seen["lineages"][0]["id"].clone(), seen["lineages"][0]["state"].clone()),
         (shown[0]["id"].clone(), json!("stopped"))
     );
+    let pair = &shown[0]["pairs"][0];
+    assert_eq!(pair.as_object().unwrap().keys().collect::<Vec<_>>(), ["from", "messages", "to"]);
     let id = shown[0]["id"].as_str().unwrap();
     let run = async |arguments: &[&str]| cli::told(&world, "key-of-agent.ada", arguments).await;
     let listed = run(&["loops", "list", &intent, "--state", "stopped"]).await;

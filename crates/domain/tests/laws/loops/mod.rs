@@ -287,6 +287,17 @@ fn storms_have_their_limits() {
 }
 
 #[test]
+fn messages_of_the_same_time_have_an_order() {
+    let mut room = Room::new(LoopPolicy::default());
+    for sent in 0..60_u32 {
+        let mut said = room.spoken(NAMES[sent as usize % 2], Reach::Everyone, "thank you all, my friends");
+        said.at = at(1_000_000);
+        assert_eq!(room.hear(&said).1, sent);
+    }
+    assert!(room.is_stopped(NAMES[0]) && room.is_stopped(NAMES[1]) && !room.is_stopped(NAMES[2]));
+}
+
+#[test]
 fn an_answer_belongs_to_its_request() {
     let mut room = Room::new(LoopPolicy::default());
     let to = [NAMES[1].to_owned()];
