@@ -10,6 +10,7 @@ pub mod federation;
 pub mod http;
 mod ingest;
 mod jobs;
+mod loops;
 mod moments;
 mod names;
 pub mod peers;
@@ -34,6 +35,7 @@ use entente_arcp::sessions::SessionSettings;
 use entente_domain::egress::Allowed;
 use entente_domain::identity::signatures::{Signer, parse_seed};
 use entente_domain::log::kinds::MESSAGE_EVENTS;
+use entente_domain::loops::policy::LoopPolicy;
 use entente_domain::openintent::federation::Federation;
 use entente_http::site::Site;
 use entente_kernel::TokenSecret;
@@ -105,6 +107,8 @@ pub struct Config {
     pub spend_retention: Option<Duration>,
     /// As [`entente_kernel::Settings::search`].
     pub search: bool,
+    /// As [`entente_kernel::Settings::loops`].
+    pub loops: LoopPolicy,
     /// Time that an idempotency key is remembered.
     pub idempotency_window: Duration,
     /// The server's signing key; `None` for the one stored in the database.
@@ -340,6 +344,7 @@ impl Config {
             event_retention: from.retention("ENTENTE_EVENT_RETENTION_DAYS"),
             spend_retention: from.retention("ENTENTE_SPEND_RETENTION_DAYS"),
             search: from.parsed("ENTENTE_SEARCH", true, "`true` or `false`", |_| true),
+            loops: from.loops(),
             idempotency_window: Duration::from_secs(
                 3_600
                     * from.parsed("ENTENTE_IDEMPOTENCY_HOURS", 24, "a number of hours from 1 to 8760", |n| {

@@ -339,6 +339,7 @@ fn context(config: &Config, base: Base, seeded_keys: bool) -> Result<Ctx, StartE
         beats: Arc::default(),
         strict_agents: Arc::default(),
         stops: Arc::default(),
+        loops: Arc::default(),
         operations: Arc::default(),
         server_keys: Arc::new(server_keys),
         state_changes: Arc::new(StateChanges::new(&metrics)),
@@ -378,6 +379,7 @@ async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
     patiently(async || keys::refresh(ctx).await).await?;
     patiently(async || ctx.stops.refresh(ctx).await).await?;
     patiently(async || ctx.strict_agents.refresh(ctx).await).await?;
+    patiently(async || ctx.loops.refresh(ctx).await).await?;
     for seed in given {
         patiently(async || seeds::seed(ctx, seed.kind, &seed.id, &seed.secret).await).await?;
     }
@@ -393,6 +395,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         event_retention: config.event_retention,
         spend_retention: config.spend_retention,
         search: config.search,
+        loops: config.loops.clone(),
         idempotency_window: config.idempotency_window,
         checkpoint_every: config.checkpoint_every,
         seeded_keys,

@@ -47,12 +47,30 @@ pub const STRICT: &str = "strict";
 /// Indexes words for the search.
 pub const SEARCH: &str = "search";
 
+/// Reads agents' talk for loops and storms.
+pub const LOOPS: &str = "loops";
+
+/// Renews the copy of the agents in loops and storms.
+pub const LOOP_HOLDS: &str = "loop_holds";
+
 /// Renews the copy of the stops in force.
 pub const STOPS: &str = "stops";
 
 /// The words of the look that are no sweep's name.
-const OTHERS: [&str; 10] =
-    [FAN_OUT, INBOXES, DELIVERIES, REVOCATIONS, BRIDGES, LETTERS, KEYS, STRICT, STOPS, SEARCH];
+const OTHERS: [&str; 12] = [
+    FAN_OUT,
+    INBOXES,
+    DELIVERIES,
+    REVOCATIONS,
+    BRIDGES,
+    LETTERS,
+    KEYS,
+    STRICT,
+    STOPS,
+    SEARCH,
+    LOOPS,
+    LOOP_HOLDS,
+];
 
 /// What the last look found, by its words.
 #[derive(Debug)]

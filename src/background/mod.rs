@@ -13,6 +13,7 @@ pub mod handing;
 pub mod inboxes;
 mod indexing;
 pub mod lookout;
+pub mod looping;
 mod peers;
 pub mod provision;
 pub mod revoke;
@@ -61,6 +62,7 @@ pub async fn start(
         indexing::start(ctx, lookout, tasks);
     }
     inboxes::start(ctx, lookout, tasks);
+    looping::start(ctx, lookout, tasks);
     standstill::start(&webhook_sender.standstill, tasks);
     let (webhook_sender, look, all) = (Arc::clone(webhook_sender), Arc::clone(lookout), tasks.clone());
     tasks.keep("webhook deliveries", move || {

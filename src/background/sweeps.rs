@@ -16,7 +16,7 @@ use entente_kernel::messages::pending;
 use entente_kernel::spending;
 use entente_kernel::spending::reservations;
 use entente_kernel::webhooks::deliveries;
-use entente_kernel::{AppError, Outcome, access, cursors, idempotency, inbox};
+use entente_kernel::{AppError, Outcome, access, cursors, idempotency, inbox, loops};
 use entente_moments as moments;
 use entente_openintent::agents::{departures, heartbeats};
 use entente_openintent::suspensions;
@@ -94,6 +94,8 @@ pub enum Sweep {
     InboxRings,
     /// Deletes expired entries of inboxes, and readers that are gone.
     InboxEntries,
+    /// Deletes lineages of messages of long ago.
+    Lineages,
     /// Deletes old finished deliveries, and the remains of removed webhook endpoints.
     Webhooks,
     /// Finds abandoned credentials, and clears values that can no longer be requested.
@@ -161,6 +163,7 @@ impl Sweep {
         Self::Cursors,
         Self::InboxRings,
         Self::InboxEntries,
+        Self::Lineages,
         Self::JobKeys,
         Self::EndedJobs,
         Self::Workers,
@@ -220,6 +223,7 @@ impl Sweep {
             Self::Cursors => "cursors",
             Self::InboxRings => "inbox_rings",
             Self::InboxEntries => "inbox_entries",
+            Self::Lineages => "lineages",
             Self::Webhooks => "webhooks",
             Self::Credentials => "credentials",
             Self::Sessions => "sessions",
@@ -281,6 +285,7 @@ impl Sweep {
             Self::Idempotency
             | Self::Cursors
             | Self::InboxEntries
+            | Self::Lineages
             | Self::JobKeys
             | Self::EndedJobs
             | Self::Spending
@@ -338,6 +343,7 @@ impl Sweep {
             | Self::Idempotency
             | Self::Cursors
             | Self::InboxEntries
+            | Self::Lineages
             | Self::Webhooks
             | Self::Credentials
             | Self::Sessions
@@ -364,6 +370,7 @@ impl Sweep {
             | Self::Idempotency
             | Self::Cursors
             | Self::InboxEntries
+            | Self::Lineages
             | Self::Webhooks
             | Self::EnvelopeLogs
             | Self::Envelopes
@@ -411,6 +418,7 @@ impl Sweep {
             Self::Cursors => cursors::tidy(ctx, limit).await,
             Self::InboxRings => inbox::sweeps::ring(ctx, limit).await,
             Self::InboxEntries => inbox::sweeps::tidy(ctx, limit).await,
+            Self::Lineages => loops::forget(ctx, limit).await,
             Self::Webhooks => deliveries::tidy(ctx, limit).await,
             Self::Credentials => jobs::tidy_credentials(&ctx.arcp, limit).await,
             Self::Sessions => sessions::forget(&ctx.arcp, limit).await,

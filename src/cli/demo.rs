@@ -1,10 +1,11 @@
 //! `entente demo`: a complete scenario on a temporary server over real HTTP, with a transcript and an exit
 //! status that tells success. It uses only the public API. `demo/work.rs` covers leases, tasks and webhooks,
 //! `demo/jobs.rs` jobs and their streams, `demo/post.rs` envelopes, `demo/decision.rs` a person's
-//! decision, and `demo/spending.rs` budgets and stops.
+//! decision, `demo/spending.rs` budgets and stops, and `demo/loops.rs` a loop of three agents.
 
 mod decision;
 mod jobs;
+mod loops;
 mod post;
 mod spending;
 mod work;
@@ -143,7 +144,8 @@ async fn story(root: &Api) -> Done {
     stage.streamed().await?;
     stage.post().await?;
     let person = stage.decision().await?;
-    stage.spending(&person).await
+    stage.spending(&person).await?;
+    stage.thanks().await
 }
 
 impl Stage {

@@ -14,6 +14,7 @@ pub(crate) mod heartbeats;
 pub(crate) mod identities;
 pub(crate) mod inbox;
 pub(crate) mod keys;
+pub(crate) mod loops;
 pub(crate) mod nodes;
 pub(crate) mod people;
 pub(crate) mod principals;

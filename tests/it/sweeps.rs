@@ -25,10 +25,11 @@ const DUE: u64 = 5;
 const UNBOUNDED: [Sweep; 2] = [Sweep::Heartbeats, Sweep::KeyUses];
 
 /// These need a special set-up and are tested in `triggers/hearing.rs`, `federation.rs`, `vaults.rs`,
-/// `events/retention.rs`, `spending.rs`, `waits.rs` and `inbox/levels.rs`.
-const ELSEWHERE: [Sweep; 12] = [
+/// `events/retention.rs`, `spending.rs`, `waits.rs`, `loops` and `inbox/levels.rs`.
+const ELSEWHERE: [Sweep; 13] = [
     Sweep::InboxRings,
     Sweep::InboxEntries,
+    Sweep::Lineages,
     Sweep::Deadlocks,
     Sweep::TriggerEvents,
     Sweep::Reports,

@@ -17,15 +17,13 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
     let rows = sqlx::query!(
         r#"-- due::look
          SELECT w.word AS "word!", w.due AS "due!" FROM (VALUES
-             ('messages', EXISTS (SELECT 1 FROM pending WHERE expires_at <= $1)),
-             ('tasks', EXISTS (SELECT 1 FROM tasks WHERE due_at <= $1)),
+             ('messages', EXISTS (SELECT 1 FROM pending WHERE expires_at <= $1)), ('tasks', EXISTS (SELECT 1 FROM tasks WHERE due_at <= $1)),
              ('jobs', EXISTS (SELECT 1 FROM job_clock WHERE due_at <= $1 AND (ended_at IS NOT NULL OR status <> 'preparing'))
                  OR EXISTS (SELECT 1 FROM job_clock WHERE not_before <= $1)
                  OR EXISTS (SELECT 1 FROM job_clock WHERE status = 'pending' AND parked AND gate IS NOT NULL)),
              ('channels', EXISTS (SELECT 1 FROM channels WHERE status = 'open' AND ttl_check_at <= $1)),
              ('evictions', EXISTS (SELECT 1 FROM channels WHERE over_limit)), ('purges', EXISTS (SELECT 1 FROM channels WHERE purge_at <= $1)),
-             ('access', EXISTS (SELECT 1 FROM acl_entries WHERE expires_at <= $1)),
-             ('leases', EXISTS (SELECT 1 FROM leases WHERE status = 'active' AND expires_at <= $1)),
+             ('access', EXISTS (SELECT 1 FROM acl_entries WHERE expires_at <= $1)), ('leases', EXISTS (SELECT 1 FROM leases WHERE status = 'active' AND expires_at <= $1)),
              ('deadlocks', EXISTS (SELECT 1 FROM request_waits WHERE until > $1) OR EXISTS (SELECT 1 FROM lease_waits WHERE until > $1) OR EXISTS (SELECT 1 FROM deadlocks)),
              ('silence', EXISTS (SELECT 1 FROM agents WHERE status IN ('registering', 'active', 'unhealthy', 'draining')
                                    AND (interval_seconds IS NOT NULL OR last_heartbeat_at IS NOT NULL)
@@ -44,8 +42,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
                               AND v.state = 'superseded' AND n.state IN ('withdrawn', 'expired'))),
              ('suspensions', EXISTS (SELECT 1 FROM suspensions WHERE state = 'open' AND expires_at <= $1)),
              ('coordinators', EXISTS (SELECT 1 FROM coordinators WHERE due_at <= $1)),
-             ('retries', EXISTS (SELECT 1 FROM failures WHERE due_at <= $1)),
-             ('memory', EXISTS (SELECT 1 FROM memory_entries WHERE expires_at <= $1)),
+             ('retries', EXISTS (SELECT 1 FROM failures WHERE due_at <= $1)), ('memory', EXISTS (SELECT 1 FROM memory_entries WHERE expires_at <= $1)),
              ('trigger_events', EXISTS (SELECT 1 FROM triggers WHERE listens AND enabled AND removed_at IS NULL)),
              ('triggers', EXISTS (SELECT 1 FROM triggers WHERE next_due <= $1 AND enabled AND removed_at IS NULL)
                  OR EXISTS (SELECT 1 FROM trigger_firings f JOIN triggers t ON t.id = f.trigger_id
@@ -58,26 +55,29 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('tool_grants', EXISTS (SELECT 1 FROM tool_credentials WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)
                  OR EXISTS (SELECT 1 FROM tool_grants WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL)),
              ('fan-out', EXISTS (SELECT 1 FROM webhook_endpoints WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM webhook_replays)),
-             ('search', EXISTS (SELECT 1 FROM search_backlog)),
+             ('search', EXISTS (SELECT 1 FROM search_backlog)), ('letters', EXISTS (SELECT 1 FROM federation_letters WHERE due_at <= $1)),
              ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))),
              ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)),
              ('bridges', EXISTS (SELECT 1 FROM aee_bridges) OR EXISTS (SELECT 1 FROM trigger_firings WHERE job IS NOT NULL)),
-             ('letters', EXISTS (SELECT 1 FROM federation_letters WHERE due_at <= $1)),
              ('stopped_jobs', EXISTS (SELECT 1 FROM stops WHERE lifted_at IS NULL) OR EXISTS (SELECT 1 FROM stopped_jobs)),
              ('budgets', EXISTS (SELECT 1 FROM budget_reached r WHERE r.handled_at IS NULL AND (r.moment_id IS NULL OR EXISTS (
                  SELECT 1 FROM moments m WHERE m.id = r.moment_id AND coalesce(m.ended_at::text, m.resolution_kind) IS NOT NULL)))),
              ('reservations', EXISTS (SELECT 1 FROM spend_reservations WHERE expires_at <= $1 AND ended_at IS NULL)),
              ('inboxes', EXISTS (SELECT 1 FROM inboxes) OR EXISTS (SELECT 1 FROM inbox_cursor WHERE global IS NOT NULL)),
-             ('inbox_rings', EXISTS (SELECT 1 FROM inbox_entries WHERE rings_at <= $1)),
+             ('inbox_rings', EXISTS (SELECT 1 FROM inbox_entries WHERE rings_at <= $1)), ('loop_holds', EXISTS (SELECT 1 FROM loop_cursor WHERE holds > $6)),
              ('stops', $3 < greatest(-1, (SELECT max(changed_seq) FROM stops), (SELECT max(changed_seq) FROM budgets),
                                      (SELECT max(changed_seq) FROM teams))),
              ('strict', EXISTS (SELECT 1 FROM agent_sessions WHERE strict_seq > greatest($4::bigint, 0))),
+             ('loops', (($5 OR EXISTS (SELECT 1 FROM loop_policies WHERE enabled)) AND EXISTS (SELECT 1 FROM loop_backlog))
+                 OR EXISTS (SELECT 1 FROM loop_news) OR EXISTS (SELECT 1 FROM talks WHERE due_at <= $1)),
              ('keys', EXISTS (SELECT 1 FROM keys WHERE changed_seq > $2))
          ) AS w (word, due)"#,
         ctx.now(),
         ctx.grants.seen(),
         ctx.stops.seen(),
-        ctx.strict_agents.seen()
+        ctx.strict_agents.seen(),
+        ctx.settings.loops.enabled,
+        ctx.loops.seen()
     )
     .fetch_all(&ctx.pool)
     .await?;

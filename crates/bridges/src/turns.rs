@@ -199,7 +199,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, turn: &Turn) -> Outcome<Prepared> {
             draft: draft.clone(),
             principal: caller.principal().to_owned(),
             once: None,
-            objection: objection.or_else(|| ctx.objection(caller, &draft.sender, Some(intent_id))),
+            objection: objection.or_else(|| ctx.objection_to_message(caller, &draft.sender, intent_id)),
             trace: caller.trace,
             handover: None,
         });

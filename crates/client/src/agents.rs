@@ -1,6 +1,7 @@
 //! `entente agent`: the directory of agents, and their sessions.
 
 pub(super) mod handover;
+pub(super) mod loops;
 pub(super) mod turn;
 pub(super) mod waits;
 

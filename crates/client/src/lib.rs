@@ -91,6 +91,7 @@ enum Verb {
     Handover(agents::handover::Handover),
     Turn(agents::turn::Turn),
     Waits(agents::waits::Waits),
+    Loops(agents::loops::Loops),
 }
 
 /// Error with a message for people.
@@ -166,6 +167,7 @@ impl Command {
             Verb::Turn(turn) => turn.run().await,
             Verb::Verify(verify) => verify.run(),
             Verb::Waits(waits) => waits.run().await,
+            Verb::Loops(loops) => loops.run().await,
         }
     }
 }

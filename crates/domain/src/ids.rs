@@ -140,6 +140,8 @@ id_types! {
     NodeId = "node";
     /// A deadlock of agents.
     DeadlockId = "deadlock";
+    /// What came of one message: the id of that message, in another form.
+    LineageId = "lin";
     /// A lease on a scope of an intent, RFC-0003.
     LeaseId = "lease";
     /// A request for arbitration, RFC-0003.

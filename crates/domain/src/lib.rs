@@ -20,6 +20,7 @@ pub mod ids;
 pub mod inbox;
 pub mod limits;
 pub mod log;
+pub mod loops;
 pub mod metadata;
 pub mod moments;
 pub mod openintent;

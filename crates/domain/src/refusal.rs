@@ -204,6 +204,10 @@ codes! {
     StaleEpoch = "stale_epoch";
     /// Writes of this agent have to name the epoch of its session (`Entente-Epoch`).
     EpochRequired = "epoch_required";
+    /// The agent was in a loop of messages that is stopped; it may go on when somebody sends it something new.
+    LoopStopped = "loop_stopped";
+    /// The agent is in a loop or a storm of messages and sends slowly for now; wait as long as `Retry-After` says.
+    LoopSlowed = "loop_slowed";
     /// Too many requests with this key; wait as long as `Retry-After` says.
     RateLimited = "rate_limited";
     /// Too many open streams or waiting requests with this key.

@@ -211,9 +211,10 @@ pub fn status(code: Code) -> StatusCode {
         | Code::CircumstancesChanged
         | Code::AlreadyDecided
         | Code::StaleEpoch
+        | Code::LoopStopped
         | Code::InvalidTransition => StatusCode::CONFLICT,
         Code::TooLarge | Code::ResultTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::RateLimited | Code::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
+        Code::RateLimited | Code::TooManyStreams | Code::LoopSlowed => StatusCode::TOO_MANY_REQUESTS,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         // All other codes mean that the request could be read but is not valid.
@@ -276,6 +277,7 @@ pub fn job_words() -> Vec<&'static str> {
 fn retryable(code: Code) -> bool {
     match code {
         Code::RateLimited
+        | Code::LoopSlowed
         | Code::RequestTimeout
         | Code::TooManyStreams
         | Code::Unavailable

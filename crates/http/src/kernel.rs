@@ -12,6 +12,7 @@ mod events;
 mod identities;
 pub mod inbox;
 mod keys;
+pub mod loops;
 mod people;
 mod principals;
 pub mod search;
@@ -34,6 +35,7 @@ pub fn routes(config: &mut Routes<'_>) {
     identities::routes(config);
     agent_sessions::routes(config);
     inbox::routes(config);
+    loops::routes(config);
     checkpoints::routes(config);
     streams::routes(config);
     subscriptions::routes(config);

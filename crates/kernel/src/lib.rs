@@ -22,6 +22,7 @@ pub mod identity;
 pub mod inbox;
 pub mod intents;
 pub mod log;
+pub mod loops;
 pub mod many;
 pub mod messages;
 pub mod nodes;
@@ -42,6 +43,7 @@ use entente_domain::access::Policy;
 use entente_domain::clock::{Clock, Timestamp};
 use entente_domain::idempotency::Idempotency;
 use entente_domain::ids::{Chance, IntentId};
+use entente_domain::loops::policy::LoopPolicy;
 use entente_domain::refusal::{Code, Refusal};
 use entente_runtime::deadlines;
 use entente_runtime::metrics::Metrics;
@@ -63,6 +65,7 @@ pub use identity::epochs::StrictAgents;
 pub use identity::grants::{Grant, Grants};
 pub use identity::server_keys::ServerKeys;
 pub use log::intent_tx::IntentTx;
+pub use loops::LoopHolds;
 pub use shares::{LargeAnswer, OpenRequest, StreamPermit};
 pub use spending::stops::Stops;
 pub use spending::{cost_limits, costs, stops};
@@ -85,6 +88,8 @@ pub struct Settings {
     pub spend_retention: Option<Duration>,
     /// Whether this server indexes words and searches for them.
     pub search: bool,
+    /// Policy for loops and storms of intents that set none.
+    pub loops: LoopPolicy,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
     /// Number of events after which a log gets an automatic checkpoint; `None` disables them (RFC-0019).
@@ -130,6 +135,8 @@ pub struct Ctx {
     pub strict_agents: Arc<StrictAgents>,
     /// Copy of the stops in force.
     pub stops: Arc<Stops>,
+    /// Copy of the agents in loops and storms, which may not send as they like.
+    pub loops: Arc<LoopHolds>,
     /// Group commit of operations on intents.
     pub operations: Arc<Operations>,
 }
@@ -254,6 +261,13 @@ impl Ctx {
     pub fn objection(&self, caller: &Caller, speaker: &str, intent: Option<IntentId>) -> Option<Refusal> {
         let stopped = self.stops.objection(caller, speaker, intent);
         stopped.or_else(|| self.strict_agents.objection(speaker))
+    }
+
+    /// As [`Self::objection`], for a message: also if the speaker is in a loop or a storm of messages.
+    #[must_use]
+    pub fn objection_to_message(&self, caller: &Caller, speaker: &str, intent: IntentId) -> Option<Refusal> {
+        let objection = self.objection(caller, speaker, Some(intent));
+        objection.or_else(|| self.loops.objection(speaker, intent, &*self.clock))
     }
 
     /// Begins a transaction that holds these advisory locks.

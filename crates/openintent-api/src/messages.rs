@@ -132,7 +132,8 @@ async fn deliver(
     asker.caller.require(Scope::ChannelsWrite)?;
     let intent_id = home(&api.ctx, channel_id).await?;
     let objection = proofs::objection(&api.ctx, channel_id, &draft).await?;
-    let objection = objection.or_else(|| api.ctx.objection(&asker.caller, &draft.sender, Some(intent_id)));
+    let objection =
+        objection.or_else(|| api.ctx.objection_to_message(&asker.caller, &draft.sender, intent_id));
     let principal = asker.caller.principal().to_owned();
     Ok(api
         .message_writer

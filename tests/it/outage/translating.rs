@@ -26,6 +26,7 @@ async fn take_back(pool: &Pool) {
         DROP TRIGGER forget_words ON messages; DROP TRIGGER forget_words ON events; DROP TRIGGER forget_words ON jobs;
         DROP FUNCTION forget_log_words, forget_job_words;
         DROP VIEW search_backlog; DROP TABLE search_documents, search_position;
+        DROP VIEW loop_backlog; DROP TABLE loop_policies, talks, lineages, loop_holds, loop_news, loop_cursor;
         DROP TABLE inboxes, inbox_entries, inbox_readers, inbox_cursor;
         DROP TABLE event_leaves, log_floors, log_order_search, job_claims, job_limits, job_slots, lease_waits, request_waits,
             deadlocks;

@@ -41,6 +41,7 @@ pub fn traces(sweep: Sweep) -> &'static str {
         Sweep::Invocations => "SELECT count(*) FROM tool_invocations WHERE interrupted",
         Sweep::InboxRings
         | Sweep::InboxEntries
+        | Sweep::Lineages
         | Sweep::Reports
         | Sweep::Federation
         | Sweep::Vaults

@@ -9,13 +9,16 @@ pub async fn make(_world: &World, owner: &Client, intent: &str) -> Vec<(&'static
     let escalation =
         owner.post(&format!("/intents/{intent}/escalations"), json!({ "reason": "private" })).await.ok();
     let id = |made: &Value| made["id"].as_str().unwrap().to_owned();
-    vec![("approval_id", id(&approval)), ("escalation_id", id(&escalation))]
+    // A lineage has the id of a message; the test has none with answers.
+    let lineage = "lin_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned();
+    vec![("approval_id", id(&approval)), ("escalation_id", id(&escalation)), ("lineage_id", lineage)]
 }
 
 /// Valid bodies.
 pub fn body(path: &str) -> Option<Value> {
     match path.rsplit('/').next()? {
         "governance" => Some(json!({ "completion_mode": "auto" })),
+        "loop-policy" => Some(json!({ "hops": 12 })),
         "approvals" if path.contains("/intents/") => Some(json!({ "action": "complete" })),
         "escalations" => Some(json!({ "reason": "theirs" })),
         "resolve" if path.contains("/escalations/") => Some(json!({ "resolution": "theirs" })),

@@ -207,7 +207,7 @@ async fn deliver(
     caller.require(Scope::ChannelsWrite)?;
     let intent_id = home(ctx, channel_id).await?;
     let objection = proofs::objection(ctx, channel_id, &draft).await?;
-    let objection = objection.or_else(|| ctx.objection(caller, &draft.sender, Some(intent_id)));
+    let objection = objection.or_else(|| ctx.objection_to_message(caller, &draft.sender, intent_id));
     let principal = caller.principal().to_owned();
     let command = Command {
         channel_id,

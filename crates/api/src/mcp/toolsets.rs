@@ -19,7 +19,7 @@ pub(super) enum Toolset {
     /// Intents, channels, tasks, jobs, mail and decisions.
     #[default]
     Core,
-    /// Hand-overs, inbox, search, turns and waits.
+    /// Hand-overs, inbox, loops, search, turns and waits.
     Attention,
     /// All of them.
     All,

@@ -146,13 +146,17 @@ async fn post(
     drop(conn);
     let key = domain::key(&bridge.name, &envelope.id);
     let once = Idempotency::new(&key, "mirror", envelope.id.as_bytes())?;
+    let (intent_id, draft) =
+        (home(ctx, mirror.channel_id).await?, draft(bridge, envelope, content, job.as_deref())?);
+    // A bridge in a loop rests, as with any other refusal.
+    let objection = ctx.loops.objection(&draft.sender, intent_id, &*ctx.clock);
     let command = Command {
         channel_id: mirror.channel_id,
-        intent_id: home(ctx, mirror.channel_id).await?,
-        draft: draft(bridge, envelope, content, job.as_deref())?,
+        intent_id,
+        draft,
         principal: run.caller.principal().to_owned(),
         once: Some(once),
-        objection: None,
+        objection,
         trace: None,
         handover: None,
     };

@@ -88,6 +88,7 @@ impl From<Code> for Fault {
             | Code::NotThePrincipal
             | Code::GovernanceViolation
             | Code::Stopped
+            | Code::LoopStopped
             | Code::PermissionDenied => Self::PermissionDenied,
             Code::NotFound | Code::JobNotFound => Self::JobNotFound,
             Code::DuplicateKey | Code::IdempotencyMismatch => Self::DuplicateKey,
@@ -99,6 +100,7 @@ impl From<Code> for Fault {
             Code::BudgetExhausted => Self::BudgetExhausted,
             Code::ResumeWindowExpired => Self::ResumeWindowExpired,
             Code::RateLimited
+            | Code::LoopSlowed
             | Code::RequestTimeout
             | Code::Unavailable
             | Code::Internal

@@ -114,7 +114,7 @@ pub enum EntryKind {
     Job,
     /// A question that the agent asked a person (binding moments).
     Decision,
-    /// A task or an intent that is assigned to the agent (RFC-0012, RFC-0001).
+    /// A task or an intent that is assigned to the agent (RFC-0012, RFC-0001), or a loop of messages that it is in.
     Task,
 }
 

@@ -128,6 +128,12 @@ kinds! {
     DeadlockFound = "deadlock.found";
     /// Those agents no longer wait for one another.
     DeadlockCleared = "deadlock.cleared";
+    /// A lineage of messages was found to be a loop or a storm, and told of, slowed or stopped (`state`).
+    LoopFound = "loop.found";
+    /// That lineage is no loop or storm any more, or was left by its agents, or is let go on (`reason`).
+    LoopCleared = "loop.cleared";
+    /// The policy of an intent for loops and storms was set.
+    LoopPolicySet = "loop.policy_set";
     /// Arbitration, an approval or a person was requested (`about`): clients know no other type for those.
     ArbitrationRequested = "arbitration_requested";
     /// A decision was recorded.

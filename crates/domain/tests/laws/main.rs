@@ -23,6 +23,7 @@ mod ids;
 mod inbox;
 mod limits;
 mod log;
+mod loops;
 mod moments;
 mod openintent;
 mod payload;

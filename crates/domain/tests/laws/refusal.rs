@@ -98,6 +98,8 @@ const WORDS: &[&str] = &[
     "stopped",
     "stale_epoch",
     "epoch_required",
+    "loop_stopped",
+    "loop_slowed",
     "rate_limited",
     "too_many_streams",
     "unavailable",

@@ -53,6 +53,9 @@ const TASKS: [Kind; 14] = [
 /// Events of assignments to an intent, and of hand-overs.
 const ASSIGNMENTS: [Kind; 3] = [Kind::AgentAssigned, Kind::AgentUnassigned, Kind::HandoverMade];
 
+/// Events of loops and storms that their agents learn of. Those on closed channels name no agents.
+const LOOPS: [Kind; 2] = [Kind::LoopFound, Kind::LoopCleared];
+
 /// Where an item was read, so that an inbox gets what came after its opening only.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Origin {
@@ -185,7 +188,7 @@ async fn messages(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Address
 /// Reads the server's own events about decisions, tasks and assignments.
 async fn events(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Addressed>> {
     let types: Vec<&str> =
-        DECISIONS.iter().chain(&TASKS).chain(&ASSIGNMENTS).map(|kind| kind.wire()).collect();
+        DECISIONS.iter().chain(&TASKS).chain(&ASSIGNMENTS).chain(&LOOPS).map(|kind| kind.wire()).collect();
     let rows = sqlx::query!(
         r#"-- inbox::events
          SELECT e.intent_id, e.seq, e.event_type, e.actor, e.payload, e.created_at
@@ -205,12 +208,12 @@ async fn events(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Addressed
         let payload: Map<String, Value> = serde_json::from_str(&row.payload)?;
         let intent = IntentId::from(row.intent_id);
         let place = parts.place(intent, row.seq);
-        let Some((kind, agent, reference, what)) = subject(&row.event_type, intent, &payload) else {
+        let Some((kind, agents, reference, what)) = subject(&row.event_type, intent, &payload) else {
             continue;
         };
         let item = Item {
             origin: Origin::Log(place),
-            agents: vec![agent],
+            agents,
             kind,
             what,
             reference,
@@ -226,25 +229,31 @@ async fn events(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Addressed
     Ok(found)
 }
 
-/// Returns what an event is about: kind, agent, id of the object, and what happened.
+/// Returns what an event is about: kind, agents, id of the object, and what happened.
 fn subject(
     event_type: &str,
     intent: IntentId,
     payload: &Map<String, Value>,
-) -> Option<(EntryKind, String, String, String)> {
+) -> Option<(EntryKind, Vec<String>, String, String)> {
     let member = |name: &str| payload.get(name).and_then(Value::as_str).map(str::to_owned);
     if let Some(what) = event_type.strip_prefix("moment.") {
-        return Some((EntryKind::Decision, member("agent_id")?, member("moment_id")?, what.to_owned()));
+        return Some((EntryKind::Decision, vec![member("agent_id")?], member("moment_id")?, what.to_owned()));
     }
     if let Some(what) = event_type.strip_prefix("task.") {
-        return Some((EntryKind::Task, member("assigned_agent")?, member("task_id")?, what.to_owned()));
+        return Some((EntryKind::Task, vec![member("assigned_agent")?], member("task_id")?, what.to_owned()));
+    }
+    if event_type.starts_with("loop.") {
+        let agents = payload.get("agents")?.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned);
+        let is_found = event_type == Kind::LoopFound.wire();
+        let what = if is_found { format!("loop_{}", member("state")?) } else { "loop_cleared".to_owned() };
+        return Some((EntryKind::Task, agents.collect(), member("lineage_id")?, what));
     }
     if event_type == Kind::HandoverMade.wire() {
         return Some((EntryKind::Task, member("to")?, intent.to_string(), "intent_handed_over".to_owned()));
     }
     let is_assigned = event_type == Kind::AgentAssigned.wire();
     let what = if is_assigned { "intent_assigned" } else { "intent_unassigned" };
-    Some((EntryKind::Task, member("agent_id")?, intent.to_string(), what.to_owned()))
+    Some((EntryKind::Task, vec![member("agent_id")?], intent.to_string(), what.to_owned()))
 }
 
 /// Returns the agents with an open inbox that are assigned to the intents of messages to everybody.

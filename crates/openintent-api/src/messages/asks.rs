@@ -131,7 +131,8 @@ async fn ask(
     let _place = asker.caller.waits(api.limits.max_streams_per_key)?;
     let intent_id = home(&api.ctx, channel_id).await?;
     let objection = proofs::objection(&api.ctx, channel_id, &draft).await?;
-    let objection = objection.or_else(|| api.ctx.objection(&asker.caller, &draft.sender, Some(intent_id)));
+    let objection =
+        objection.or_else(|| api.ctx.objection_to_message(&asker.caller, &draft.sender, intent_id));
     let command = Command {
         channel_id,
         intent_id,

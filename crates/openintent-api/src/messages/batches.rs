@@ -107,7 +107,7 @@ async fn send_batch(
     let mut objections = proofs::objections(&api.ctx, channel_id, &good).await?.into_iter();
     let mut commands = Vec::with_capacity(items.len());
     let mut outcomes: Vec<Option<Result<Arc<Message>, Problem>>> = Vec::with_capacity(items.len());
-    let stopped = |draft: &Draft| api.ctx.objection(&asker.caller, &draft.sender, Some(intent_id));
+    let stopped = |draft: &Draft| api.ctx.objection_to_message(&asker.caller, &draft.sender, intent_id);
     for (index, draft) in drafts.into_iter().enumerate() {
         match draft {
             Ok(draft) => {

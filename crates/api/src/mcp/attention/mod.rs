@@ -3,6 +3,7 @@
 
 mod handover;
 mod inbox;
+mod loops;
 mod search;
 mod turn;
 mod waits;
@@ -14,6 +15,7 @@ pub fn tools() -> Vec<Tool> {
     handover::tools()
         .into_iter()
         .chain(inbox::tools())
+        .chain(loops::tools())
         .chain(search::tools())
         .chain(turn::tools())
         .chain(waits::tools())

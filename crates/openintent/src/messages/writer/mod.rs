@@ -227,7 +227,7 @@ impl MessageWriter {
         match found.filter(|channel| channel.status_at(now) == ChannelStatus::Open) {
             Some(channel) => {
                 let principal = caller.principal().to_owned();
-                let objection = ctx.objection(caller, &draft.sender, Some(intent_id));
+                let objection = ctx.objection_to_message(caller, &draft.sender, intent_id);
                 self.send(Command {
                     channel_id: channel.id,
                     intent_id,
@@ -259,7 +259,7 @@ async fn open_with(
     if let Some(done) = idempotency::find::<Message>(&mut tx, caller, once).await? {
         return Ok(Arc::new(done));
     }
-    ctx.objection(caller, &draft.sender, Some(intent_id)).map_or(Ok(()), Err)?;
+    ctx.objection_to_message(caller, &draft.sender, intent_id).map_or(Ok(()), Err)?;
     let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = log.now();
     let channel = channels::find_open(&mut tx, intent_id, name).await?;
