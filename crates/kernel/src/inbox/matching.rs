@@ -249,7 +249,12 @@ fn subject(
         return Some((EntryKind::Task, agents.collect(), member("lineage_id")?, what));
     }
     if event_type == Kind::HandoverMade.wire() {
-        return Some((EntryKind::Task, member("to")?, intent.to_string(), "intent_handed_over".to_owned()));
+        return Some((
+            EntryKind::Task,
+            vec![member("to")?],
+            intent.to_string(),
+            "intent_handed_over".to_owned(),
+        ));
     }
     let is_assigned = event_type == Kind::AgentAssigned.wire();
     let what = if is_assigned { "intent_assigned" } else { "intent_unassigned" };

@@ -37,6 +37,8 @@ async fn every_way_to_send_is_closed_to_a_stopped_loop() {
     world.any().acting_as("agent.a").post(&path, to_b.clone()).await.refused(409, "loop_stopped");
     let said = json!({ "channel": channel, "to": "agent.b", "payload": { "text": "by a tool" } });
     Mcp::new(a, Era::Stateless).refused("send_message", said, "loop_stopped").await;
+    let turn = json!({ "messages": [{ "channel_id": channel, "to": "agent.b", "payload": {} }] });
+    a.post("/turn", turn).await.refused(409, "loop_stopped");
     // What was done before is answered as before; the same key for something else is not.
     let again = a.once("k1").post(&path, line("agent.a", "agent.b", "once only")).await.is(201);
     assert_eq!(again, first);
