@@ -23,12 +23,15 @@ impl Reader<'_> {
     pub(super) fn loops(&mut self) -> LoopPolicy {
         let usual = LoopPolicy::default();
         let enabled = self.parsed("ENTENTE_LOOPS", usual.enabled, "`true` or `false`", |_| true);
+        let broadcasts =
+            self.parsed("ENTENTE_LOOP_BROADCASTS", usual.broadcasts, "`true` or `false`", |_| true);
         let mut number = |name: &str, default: u32, least: u32, most: u32| {
             let what = format!("a number from {least} to {most}");
             self.parsed(name, default, &what, |n| (least..=most).contains(n))
         };
         let policy = LoopPolicy {
             enabled,
+            broadcasts,
             hops: number("ENTENTE_LOOP_HOPS", usual.hops, 2, 10_000),
             repeats: number("ENTENTE_LOOP_REPEATS", usual.repeats, 2, 16),
             patience: number("ENTENTE_LOOP_PATIENCE", usual.patience, 1, 10_000),

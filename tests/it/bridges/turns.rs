@@ -227,6 +227,10 @@ async fn a_repeated_turn_happens_once_and_has_the_same_claims() {
     scene.hand.tell(&first["jobs"][0], "result", json!({ "result": 1 })).await.ok();
     let again = scene.bob.once("turn-1").post("/turn", scene.turn()).await.ok();
     assert_eq!((&again["done"], &again["jobs"]), (&first["done"], &json!([])));
+    // Nor does it need the worker any more.
+    scene.bob.post(&format!("/workers/{}/leave", scene.hand.id), json!({})).await.ok();
+    let again = scene.bob.once("turn-1").post("/turn", scene.turn()).await.ok();
+    assert_eq!((&again["done"], &again["jobs"]), (&first["done"], &json!([])));
     // The key may stand in the body.
     let note =
         json!({ "messages": [{ "channel_id": scene.channel, "payload": {} }], "idempotency_key": "turn-2" });

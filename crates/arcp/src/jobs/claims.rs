@@ -275,8 +275,9 @@ async fn take_queued(
     let found = queued_within(ctx, &mut tx, source, agents, without, max).await?;
     match &found {
         None => tx.rollback().await?,
-        Some((claimed, ..)) if !claimed.is_empty() => tx.commit().await?,
-        Some(_) => {}
+        // Nothing is locked, so nobody waits for the end of the transaction.
+        Some((claimed, chosen, _)) if claimed.is_empty() && chosen.is_empty() => {}
+        Some(_) => tx.commit().await?,
     }
     Ok(found)
 }

@@ -236,13 +236,17 @@ pub async fn claim_within(
     Ok(Claims { claimed, logs })
 }
 
-/// Returns the jobs that an earlier turn with the claim's key took, those that the worker still holds.
+/// Returns the jobs that an earlier turn with the claim's key took, those that the worker still holds: none if it has left.
 ///
 /// # Errors
-/// The caller has no such worker.
+/// A database error.
 pub async fn claimed_before(ctx: &Ctx, caller: &Caller, ask: &ClaimAsk) -> Outcome<Vec<Claimed>> {
-    let worker = claimant(&mut *ctx.pool.acquire().await?, caller, ask).await?;
-    Ok(repeated(ctx, worker.id, ask.key.as_ref()).await?.unwrap_or_default())
+    let worker = claimant(&mut *ctx.pool.acquire().await?, caller, ask).await;
+    match worker {
+        Ok(worker) => Ok(repeated(ctx, worker.id, ask.key.as_ref()).await?.unwrap_or_default()),
+        Err(AppError::Refused(_)) => Ok(Vec::new()),
+        Err(failure) => Err(failure),
+    }
 }
 
 impl Claims {

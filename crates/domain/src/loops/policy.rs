@@ -73,6 +73,10 @@ pub struct LoopPolicy {
     /// Seconds within which an agent acts because of what it was sent. After them it begins a new lineage.
     #[schema(example = 600)]
     pub window_seconds: u32,
+    /// Whether an agent may also act because of what another says to everybody on the intent. Without it, agents that
+    /// announce the same thing again and again are no loop; what a person says to everybody is sent to each in any case.
+    #[schema(example = false)]
+    pub broadcasts: bool,
 }
 
 impl Default for LoopPolicy {
@@ -89,6 +93,7 @@ impl Default for LoopPolicy {
             patience: 8,
             slow_seconds: 5,
             window_seconds: 600,
+            broadcasts: false,
         }
     }
 }
@@ -131,6 +136,9 @@ pub struct LoopPolicyAsk {
     /// As in the policy: 10 to 86,400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_seconds: Option<u32>,
+    /// As in the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broadcasts: Option<bool>,
 }
 
 /// Largest rate: beyond it nothing is limited.
@@ -152,6 +160,7 @@ impl LoopPolicyAsk {
             patience: self.patience.unwrap_or(base.patience),
             slow_seconds: self.slow_seconds.unwrap_or(base.slow_seconds),
             window_seconds: self.window_seconds.unwrap_or(base.window_seconds),
+            broadcasts: self.broadcasts.unwrap_or(base.broadcasts),
         }
     }
 }

@@ -195,15 +195,18 @@ impl Talk {
         }
         debug_assert!(before != LineageState::Ended, "a lineage that has ended is not followed");
         self.changed.insert(lineage, one.clone());
-        self.deliver(said, lineage, hops);
+        self.deliver(said, lineage, hops, policy);
         self.bound();
         (lineage, hops)
     }
 
-    /// Notes whom a message was sent to.
-    fn deliver(&mut self, said: &Spoken<'_>, lineage: LineageId, hops: u32) {
+    /// Notes whom a message was sent to. An answer returns to who asked: it goes on from where it was, so that an agent may
+    /// ask for the same thing as often as it needs to.
+    fn deliver(&mut self, said: &Spoken<'_>, lineage: LineageId, hops: u32, policy: &LoopPolicy) {
         let place = Place { lineage, hops, at: said.at, number: self.heard, is_own: false, sent: 0 };
         match said.reach {
+            _ if said.answers.is_some() => {}
+            Reach::Everyone if !policy.broadcasts && !said.is_person => {}
             Reach::These(agents) | Reach::Members(agents) => {
                 for agent in agents.iter().filter(|agent| *agent != said.sender) {
                     self.places.insert(agent.clone(), place.clone());

@@ -161,9 +161,10 @@ async fn get_policy(api: web::Data<HttpState>, asker: Asker, path: web::Path<Str
 ///
 /// Replaces the members that were set before; `{}` is the server's policy. For the intent's creator, those with an admin entry
 /// on its access list, and operators. The server counts hops itself: the parent of a message is the request that it answers,
-/// else the last message that its sender was sent on the intent within `window_seconds`; what a person says is always new. A
-/// loop is a lineage of at least `hops` hops, of whose last 16 messages at least `repeats` repeat an earlier one; so a long
-/// dialogue with something to say is none. A storm is over one of the other limits. Then the steps follow, each after
+/// else the last message that its sender was sent on the intent within `window_seconds`; what a person says is always new. An
+/// answer returns to who asked, and what an agent says to everybody is sent to nobody, unless `broadcasts` is set. A loop is
+/// a lineage of at least `hops` hops, of whose last 16 messages at least `repeats` repeat an earlier one; so a long dialogue
+/// with something to say is none. A storm is over one of the other limits. Then the steps follow, each after
 /// `patience` more messages: `tell` records `loop.found`; `slow` lets the lineage's agents send a message each `slow_seconds`
 /// (429, `loop_slowed`); `stop` refuses their messages on this intent (409, `loop_stopped`) until somebody outside of the
 /// lineage sends them something.

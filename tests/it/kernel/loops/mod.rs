@@ -164,12 +164,7 @@ async fn an_honest_dialogue_of_300_hops_goes_on() {
 async fn without_a_policy_the_servers_is_in_force() {
     let world = World::start().await;
     let (ada, clients, intent, channel) = room(&world).await;
-    // Two agents, who talk to everybody; the others hear it and say nothing.
-    let body = |from: usize| {
-        json!({
-            "sender": TRIO[from], "message_type": "broadcast", "payload": { "text": "You are so very welcome, all of you!" },
-        })
-    };
+    let body = |from: usize| line(TRIO[from], TRIO[1 - from], "You are so very welcome, my dear!");
     let (mut sent, mut slowed) = (0, 0);
     loop {
         match say(&clients[sent % 2], &channel, body(sent % 2)).await {
@@ -186,12 +181,38 @@ async fn without_a_policy_the_servers_is_in_force() {
     }
     // 24 hops, and two steps of 8 messages each.
     assert_eq!(sent, 41);
-    // Whoever only heard it is free, and what it says is something new for the others.
-    send(&clients[2], &channel, body(2)).await;
+    // Who was not part of it is free, and what it says is something new for the others.
+    send(&clients[2], &channel, line("agent.c", "agent.a", "a word with you")).await;
     follow(&world).await;
     send(&clients[0], &channel, line("agent.a", "agent.c", "oh")).await;
     follow(&world).await;
     assert_eq!(lineages(&ada, &intent, "").await.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn announcements_and_questions_are_no_loop_unless_the_policy_says_so() {
+    let world = World::start().await;
+    let (ada, clients, intent, channel) = room(&world).await;
+    let announce = async |count: usize| {
+        for n in 0..count {
+            let body = json!({ "sender": TRIO[n % 2], "message_type": "broadcast", "payload": { "text": "I am alive and well" } });
+            assert_eq!(say(&clients[n % 2], &channel, body).await.0, 201, "{n}");
+        }
+        follow(&world).await;
+    };
+    announce(60).await;
+    for _ in 0..40 {
+        let ask = json!({ "sender": "agent.a", "to": "agent.b", "message_type": "request", "payload": { "ready": "?" } });
+        let asked = send(&clients[0], &channel, ask).await;
+        let path = format!("/channels/{channel}/messages/{}/reply", asked["id"].as_str().unwrap());
+        clients[1].post(&path, json!({ "sender": "agent.b", "payload": { "ready": "no" } })).await.is(201);
+    }
+    follow(&world).await;
+    assert_eq!(told(&ada, &intent).await, []);
+    hasty(&ada, &intent, json!({ "broadcasts": true, "loop_steps": ["tell"] })).await;
+    announce(60).await;
+    assert_ne!(told(&ada, &intent).await, []);
     world.end().await;
 }
 

@@ -186,7 +186,8 @@ proptest! {
     fn its_size_is_bounded(
         lines in prop::collection::vec((0..2_000_usize, 0..2_000_usize, any::<bool>(), any::<bool>()), 500..1_500),
     ) {
-        let mut room = Room::new(LoopPolicy { hops: 2, repeats: 2, patience: 1, ..LoopPolicy::default() });
+        let policy = LoopPolicy { hops: 2, repeats: 2, patience: 1, broadcasts: true, ..LoopPolicy::default() };
+        let mut room = Room::new(policy);
         for (from, to, to_all, is_request) in lines {
             let (from, to) = (format!("agent.{from}"), [format!("agent.{to}")]);
             let reach = if to_all { Reach::Everyone } else { Reach::These(&to) };
@@ -288,7 +289,7 @@ fn storms_have_their_limits() {
 
 #[test]
 fn messages_of_the_same_time_have_an_order() {
-    let mut room = Room::new(LoopPolicy::default());
+    let mut room = Room::new(LoopPolicy { broadcasts: true, ..LoopPolicy::default() });
     for sent in 0..60_u32 {
         let mut said = room.spoken(NAMES[sent as usize % 2], Reach::Everyone, "thank you all, my friends");
         said.at = at(1_000_000);
@@ -310,4 +311,29 @@ fn an_answer_belongs_to_its_request() {
     let mut answer = room.spoken(NAMES[1], Reach::These(&back), "seven");
     answer.answers = Some(asked.id);
     assert_eq!(room.hear(&answer), (lineage, 1));
+}
+
+#[test]
+fn agents_that_announce_the_same_again_and_again_are_no_loop() {
+    let mut room = Room::new(LoopPolicy::default());
+    for sent in 0..200_usize {
+        let said = room.spoken(NAMES[sent % 3], Reach::Everyone, "I am alive and well");
+        assert_eq!(room.hear(&said).1, 0);
+    }
+    assert!(room.held().is_empty());
+}
+
+#[test]
+fn an_agent_may_ask_the_same_again_and_again() {
+    let mut room = Room::new(LoopPolicy::default());
+    let (to, back) = ([NAMES[1].to_owned()], [NAMES[0].to_owned()]);
+    for _ in 0..200 {
+        let mut asked = room.spoken(NAMES[0], Reach::These(&to), "is it ready?");
+        asked.is_request = true;
+        assert_eq!(room.hear(&asked).1, 0);
+        let mut answer = room.spoken(NAMES[1], Reach::These(&back), "not yet");
+        answer.answers = Some(asked.id);
+        assert_eq!(room.hear(&answer).1, 1);
+    }
+    assert!(room.held().is_empty());
 }
