@@ -81,8 +81,7 @@ async fn take_turns(ledger: &Ledger, seat: &Seat, number: usize) -> u64 {
 
 /// Counts the messages of a seat and the jobs that it has finished, in one snapshot.
 async fn counted(world: &World, seat: &Seat, number: usize) -> (i64, i64) {
-    let count =
-        "SELECT (SELECT count(*) FROM messages m JOIN channels c ON c.id = m.channel_id WHERE c.id = $1),
+    let count = "SELECT (SELECT coalesce(max(number), 0)::bigint FROM messages WHERE channel_id = $1),
                         (SELECT count(*) FROM job_clock WHERE agent = $2 AND status = 'success')";
     let channel: uuid::Uuid = seat.channel.parse::<entente_domain::ids::ChannelId>().unwrap().uuid();
     let counted = sqlx::query_as(count).bind(channel).bind(format!("turner{number}@1"));
