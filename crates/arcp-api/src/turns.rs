@@ -181,13 +181,13 @@ impl TurnClaimBody {
     ///
     /// # Errors
     /// The worker's id is none.
-    pub fn ask(self, once: Option<&Idempotency>) -> Result<ClaimAsk, Refusal> {
+    pub fn ask(self, principal: &str, once: Option<&Idempotency>) -> Result<ClaimAsk, Refusal> {
         Ok(ClaimAsk {
             worker_id: id_of_item::<WorkerId>("worker", &self.worker_id)?,
             agents: self.agents,
             max: self.max.unwrap_or(1),
             wait: Duration::ZERO,
-            key: once.map(|once| ClaimKey::of_request("turn", &once.key)),
+            key: once.map(|once| ClaimKey::of_turn(principal, &once.key)),
         })
     }
 }

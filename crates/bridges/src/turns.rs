@@ -30,7 +30,7 @@ use crate::Ctx;
 
 /// What an agent does in a turn; any part may be empty.
 #[derive(Debug, Clone, Default)]
-pub struct Turn {
+pub struct AgentTurn {
     /// Entries of the agent's inbox that a reader has seen.
     pub seen: Option<Seen>,
     /// Messages to mark as read.
@@ -111,7 +111,7 @@ impl Announcement {
 pub async fn take<T: Serialize + DeserializeOwned>(
     ctx: &Ctx,
     caller: &Caller,
-    turn: &Turn,
+    turn: &AgentTurn,
     once: Option<&Idempotency>,
     respond: impl FnOnce(Done) -> Outcome<T>,
 ) -> Outcome<(T, Vec<Claimed>)> {
@@ -125,12 +125,7 @@ pub async fn take<T: Serialize + DeserializeOwned>(
         };
         return Ok((response, claimed));
     }
-    let written = write(ctx, &mut tx, caller, turn, prepared).await;
-    let ended = match written {
-        Ok(written) => end(ctx, &mut tx, caller, turn, once, written, respond).await,
-        Err(failed) => Err(failed),
-    };
-    match ended {
+    match work(ctx, &mut tx, caller, turn, once, prepared, respond).await {
         Ok((response, mut announcement)) => {
             tx.commit().await?;
             announcement.announce(ctx).await;
@@ -158,7 +153,13 @@ impl<E: Into<AppError>> From<E> for Failed {
 }
 
 /// Returns a turn's failure as the caller may know it.
-async fn told(ctx: &Ctx, caller: &Caller, turn: &Turn, report: Option<usize>, failure: AppError) -> AppError {
+async fn told(
+    ctx: &Ctx,
+    caller: &Caller,
+    turn: &AgentTurn,
+    report: Option<usize>,
+    failure: AppError,
+) -> AppError {
     let Some(listed) = report.and_then(|index| turn.reports.get(index)) else { return failure };
     match concealed(&ctx.arcp, caller, listed.report.job_id(), failure).await {
         AppError::Refused(refusal) => refusal.of_item(listed.list, listed.index).into(),
@@ -182,7 +183,7 @@ impl Prepared {
     }
 }
 
-async fn prepare(ctx: &Ctx, caller: &Caller, turn: &Turn) -> Outcome<Prepared> {
+async fn prepare(ctx: &Ctx, caller: &Caller, turn: &AgentTurn) -> Outcome<Prepared> {
     if turn.seen.is_some() {
         inbox::ensure_open(ctx, caller, &caller.agent).await?;
     }
@@ -221,12 +222,31 @@ fn placed<T>(done: Outcome<T>, list: &str, index: usize) -> Outcome<T> {
     })
 }
 
+/// Writes everything, and stores the response.
+async fn work<T: Serialize>(
+    ctx: &Ctx,
+    tx: &mut Tx,
+    caller: &Caller,
+    turn: &AgentTurn,
+    once: Option<&Idempotency>,
+    prepared: Prepared,
+    respond: impl FnOnce(Done) -> Outcome<T>,
+) -> Result<(T, Announcement), Failed> {
+    let (done, mut after) = write(ctx, tx, caller, turn, prepared).await?;
+    let response = respond(done)?;
+    if let Some(ask) = &turn.claim {
+        after.claims = claim_within(&ctx.arcp, tx, caller, ask).await?;
+    }
+    idempotency::keep(tx, caller, once, &response, ctx.now()).await?;
+    Ok((response, after))
+}
+
 /// Writes everything but the claim.
 async fn write(
     ctx: &Ctx,
     tx: &mut Tx,
     caller: &Caller,
-    turn: &Turn,
+    turn: &AgentTurn,
     prepared: Prepared,
 ) -> Result<(Done, Announcement), Failed> {
     let Prepared { commands, read, of_jobs } = prepared;
@@ -248,37 +268,21 @@ async fn write(
         lock_within(tx, &all.into_iter().collect::<Vec<_>>()).await?;
     }
     if !reports.is_empty() {
-        let reports = report_within(&ctx.arcp, tx, caller, &of_jobs, &reports).await;
-        let mut reports =
-            reports.map_err(|ReportFailure { index, failure }| Failed { report: index, failure })?;
-        done.reported = std::mem::take(&mut reports.reported);
-        after.reports = Some(reports);
+        let stored = report_within(&ctx.arcp, tx, caller, &of_jobs, &reports).await;
+        let mut stored =
+            stored.map_err(|ReportFailure { index, failure }| Failed { report: index, failure })?;
+        done.reported = std::mem::take(&mut stored.reported);
+        after.reports = Some(stored);
     }
     if let Some(ask) = &turn.beat {
-        done.beat = Some(beat_within(&ctx.arcp, tx, caller, ask).await?);
+        let mut beat = beat_within(&ctx.arcp, tx, caller, ask).await?;
+        // A report on a lost job would have been refused: this one has just ended.
+        beat.lost.retain(|id| reports.iter().all(|report| report.job_id() != *id));
+        done.beat = Some(beat);
     }
     if let Some(Seen { reader, place }) = &turn.seen {
         let seen = reading::seen(tx, ctx, caller, &caller.agent, reader.as_deref(), *place).await?;
         done.reader = Some(seen);
     }
     Ok((done, after))
-}
-
-/// Claims jobs, and stores the response.
-async fn end<T: Serialize>(
-    ctx: &Ctx,
-    tx: &mut Tx,
-    caller: &Caller,
-    turn: &Turn,
-    once: Option<&Idempotency>,
-    written: (Done, Announcement),
-    respond: impl FnOnce(Done) -> Outcome<T>,
-) -> Result<(T, Announcement), Failed> {
-    let (done, mut after) = written;
-    let response = respond(done)?;
-    if let Some(ask) = &turn.claim {
-        after.claims = claim_within(&ctx.arcp, tx, caller, ask).await?;
-    }
-    idempotency::keep(tx, caller, once, &response, ctx.now()).await?;
-    Ok((response, after))
 }

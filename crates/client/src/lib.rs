@@ -89,7 +89,7 @@ enum Verb {
     Decide(decide::Decide),
     Verify(verify::Verify),
     Handover(agents::handover::Handover),
-    Turn(agents::turn::Turn),
+    Turn(agents::turn::TakeTurn),
     Waits(agents::waits::Waits),
     Loops(agents::loops::Loops),
 }

@@ -100,7 +100,7 @@ async fn a_turn_does_everything_at_once() {
         (done["reported"].as_array().unwrap().len(), done["finished"].as_array().unwrap().len()),
         (1, 1)
     );
-    assert_eq!(done["heartbeat"]["lost"], json!([id(&scene.job)]), "it has just ended");
+    assert_eq!(done["heartbeat"]["lost"], json!([]), "what has just ended is not lost");
     let claimed = taken["jobs"].as_array().unwrap();
     assert_eq!((claimed.len(), &claimed[0]["input"]), (1, &json!({ "next": true })));
     assert_eq!((numbers(&taken["inbox"]), &taken["inbox"]["seen"]), (vec![], &json!(2)));
@@ -192,6 +192,7 @@ async fn a_turn_that_is_refused_in_one_part_leaves_nothing() {
         ("claim", json!({ "worker_id": "wrk_01J9ZK4T6Q8R2V5X7Y9B1C3D5F" })),
         ("claim", json!({ "worker_id": scene.hand.id, "agents": ["other@1"] })),
         ("claim", json!({ "worker_id": scene.hand.id, "max": 101 })),
+        ("messages", json!(vec![scene.turn()["messages"][0].clone(); 101])),
         ("inbox", json!({ "limit": 0 })),
         ("inbox", json!({ "attention": "loud" })),
         ("idempotency_key", json!("")),
@@ -227,7 +228,12 @@ async fn a_repeated_turn_happens_once_and_has_the_same_claims() {
     scene.hand.tell(&first["jobs"][0], "result", json!({ "result": 1 })).await.ok();
     let again = scene.bob.once("turn-1").post("/turn", scene.turn()).await.ok();
     assert_eq!((&again["done"], &again["jobs"]), (&first["done"], &json!([])));
-    // Nor does it need the worker any more.
+    // Another principal that acts as the agent has keys of its own.
+    scene.ada.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let other = scene.world.any().acting_as("agent.bob").once("turn-1");
+    let claim = json!({ "claim": { "worker_id": scene.hand.id } });
+    assert_eq!(other.post("/turn", claim).await.ok()["jobs"].as_array().unwrap().len(), 1);
+    // A repeated turn does not need the worker any more.
     scene.bob.post(&format!("/workers/{}/leave", scene.hand.id), json!({})).await.ok();
     let again = scene.bob.once("turn-1").post("/turn", scene.turn()).await.ok();
     assert_eq!((&again["done"], &again["jobs"]), (&first["done"], &json!([])));

@@ -8,11 +8,11 @@ use entente_arcp_api::claims::ClaimedBody;
 use entente_arcp_api::reports::ReportedBody;
 use entente_arcp_api::turns::{FinishBody, HeartbeatBody, ReportBody, SettlementBody, TurnClaimBody};
 use entente_arcp_api::workers::DirectivesBody;
-use entente_bridges::turns::{self, Done, ListedReport, Seen, Turn};
+use entente_bridges::turns::{self, AgentTurn, Done, ListedReport, Seen};
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::{Dialect, Scope};
 use entente_domain::inbox::Attention;
-use entente_domain::limits::{BATCH, WAIT_SECONDS};
+use entente_domain::limits::WAIT_SECONDS;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::body::{Body, IdempotencyKey};
 use entente_http::caller::Asker;
@@ -35,6 +35,9 @@ use crate::ApiState;
 pub fn routes(config: &mut Routes<'_>) {
     config.service(take);
 }
+
+/// Maximum number of items in each list of a turn, which holds the locks of all of their intents.
+const ITEMS: usize = 100;
 
 /// Entries of the inbox that the agent has dealt with.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -74,19 +77,19 @@ struct InboxBody {
 pub(crate) struct TurnBody {
     /// Entries of the agent's inbox to mark as seen.
     seen: Option<SeenBody>,
-    /// Up to 1,000 messages to mark as read.
+    /// Up to 100 messages to mark as read.
     #[serde(default)]
     read: Vec<TurnReadBody>,
-    /// Up to 1,000 messages to send, in order.
+    /// Up to 100 messages to send, in order.
     #[serde(default)]
     messages: Vec<TurnMessageBody>,
-    /// Up to 1,000 reservations to settle, in order.
+    /// Up to 100 reservations to settle, in order.
     #[serde(default)]
     settle: Vec<SettlementBody>,
-    /// Up to 1,000 reports of events and progress, in order; after `settle`.
+    /// Up to 100 reports of events and progress, in order; after `settle`.
     #[serde(default)]
     report: Vec<ReportBody>,
-    /// Up to 1,000 jobs to end; after everything else about them.
+    /// Up to 100 jobs to end; after everything else about them.
     #[serde(default)]
     finish: Vec<FinishBody>,
     /// Heartbeat of the agent's worker.
@@ -154,7 +157,7 @@ impl TakenBody<'_> {
 
 /// A parsed turn.
 pub(crate) struct Asked {
-    turn: Turn,
+    turn: AgentTurn,
     /// Ids in the heartbeat that are none.
     lost: Vec<String>,
     read: Option<ReadAsk>,
@@ -168,8 +171,8 @@ fn each<B, T>(
     items: Vec<B>,
     check: impl Fn(B) -> Result<T, Refusal>,
 ) -> Result<Vec<T>, Refusal> {
-    if items.len() > BATCH {
-        let message = format!("`{list}` has {} items, more than {BATCH}. Take several turns.", items.len());
+    if items.len() > ITEMS {
+        let message = format!("`{list}` has {} items, more than {ITEMS}. Take several turns.", items.len());
         return Err(Refusal::field(Code::InvalidRequest, list, "too_long", message));
     }
     let checked = items.into_iter().enumerate();
@@ -226,12 +229,12 @@ impl TurnBody {
         let wants_inbox = self.inbox.is_some() || caller.has(Scope::AgentsRead);
         let (read, wait) = self.inbox.unwrap_or_default().ask(seen_by)?;
         Ok(Asked {
-            turn: Turn {
+            turn: AgentTurn {
                 reports: reports.collect(),
                 read: each("read", self.read, |one| one.ids())?,
                 messages: each("messages", self.messages, |one| one.draft(caller, strict))?,
                 beat,
-                claim: self.claim.map(|claim| claim.ask(once)).transpose()?,
+                claim: self.claim.map(|claim| claim.ask(caller.principal(), once)).transpose()?,
                 seen: self.seen.map(|SeenBody { reader, place }| Seen { reader, place }),
             },
             lost: lost.unwrap_or_default(),
@@ -265,8 +268,9 @@ pub(crate) async fn taken(
         inbox::ensure_open(ctx, caller, &caller.agent).await?;
     }
     let strict = ctx.settings.strict;
-    let lists: Vec<&str> = turn.reports.iter().map(|listed| listed.list).collect();
-    let respond = |done| respond(done, &lists, lost, strict, dialect);
+    let count = |list: &str| turn.reports.iter().filter(|listed| listed.list == list).count();
+    let (settled, reported) = (count("settle"), count("report"));
+    let respond = |done| respond(done, settled, reported, lost, strict, dialect);
     let (done, jobs) = turns::take(ctx, caller, &turn, once, respond).await?;
     if !jobs.is_empty() && presence.is_gone().await {
         if let Some(ask) = &turn.claim {
@@ -298,22 +302,21 @@ async fn page(
     reading::read_now(&api.ctx, caller, &caller.agent, ask).await
 }
 
-/// Makes the part of the response that is stored.
+/// Makes the part of the response that is stored; of the reports, so many settle and so many have events, the others end jobs.
 fn respond(
     done: Done,
-    lists: &[&str],
+    settled: usize,
+    reported: usize,
     lost: Vec<String>,
     strict: bool,
     dialect: Dialect,
 ) -> Outcome<Box<RawValue>> {
     let heartbeat = done.beat.map(|beat| DirectivesBody::new(beat, lost)).transpose();
     let heartbeat = heartbeat.map_err(|problem| AppError::Inconsistent(problem.body().message.clone()))?;
-    let mut of_lists: [Vec<ReportedBody>; 3] = Default::default();
-    for (list, reported) in lists.iter().zip(done.reported) {
-        let place = ["settle", "report", "finish"].iter().position(|known| known == list).unwrap_or_default();
-        of_lists[place].push(ReportedBody::from(reported));
-    }
-    let [settled, reported, finished] = of_lists;
+    let mut reports = done.reported.into_iter().map(ReportedBody::from);
+    let settled = reports.by_ref().take(settled).collect();
+    let reported = reports.by_ref().take(reported).collect();
+    let finished = reports.collect();
     let body = DoneBody {
         seen: done.reader.map(|Reader { name, place, .. }| ReaderBody { reader: name, place }),
         messages: done.messages.iter().map(|message| MessageBody::new(message, strict, dialect)).collect(),

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::ends::End;
 use entente_domain::canonical::Digest;
+use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::refusal::Refusal;
@@ -204,7 +205,8 @@ pub struct Claims {
 /// Claims jobs whose turn it is, without waiting: for a job of an intent that somebody else has locked, the next claim comes.
 ///
 /// # Errors
-/// The caller has no such worker, or it is not registered for a named agent; claims of the agent are stopped.
+/// The caller has no such worker, or it is not registered for a named agent; claims of the agent are stopped; another claim of the
+/// worker had the key.
 pub async fn claim_within(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -219,7 +221,7 @@ pub async fn claim_within(
     let mut source = TokenSource::new(ctx, worker.id, ask.key.as_ref());
     let agents = unstopped(ctx, &ask.agents_of(&worker));
     let queued = queued_within(ctx, conn, &mut source, &agents, &[], ask.max).await?;
-    let Some((mut claimed, mut chosen, _cut)) = queued else { return Ok(Claims::default()) };
+    let (mut claimed, mut chosen, _cut) = queued.ok_or_else(Idempotency::mismatch)?;
     let locks: Vec<i64> = chosen.iter().flat_map(locks_of).collect();
     let mut logs = Vec::new();
     if !locks.is_empty() {
@@ -227,9 +229,9 @@ pub async fn claim_within(
         let held = try_locks(conn, &locks).await?;
         chosen.retain(|one| locks_of(one).iter().all(|lock| held.contains(lock)));
     }
-    if !chosen.is_empty()
-        && let Some(taken) = chosen_within(ctx, conn, &mut source, &chosen).await?
-    {
+    if !chosen.is_empty() {
+        let taken =
+            chosen_within(ctx, conn, &mut source, &chosen).await?.ok_or_else(Idempotency::mismatch)?;
         claimed.extend(taken.claimed);
         logs = taken.logs;
     }

@@ -12,7 +12,7 @@ use crate::remote::Remote;
 
 /// Take a whole turn: mark what was read, send, report, finish, keep claims, claim; all or nothing
 #[derive(Debug, Args)]
-pub(crate) struct Turn {
+pub(crate) struct TakeTurn {
     #[command(flatten)]
     remote: Remote,
     /// The turn as JSON, as `POST /turn` takes it: the text, `@` and a file, or `-` for standard input
@@ -23,7 +23,7 @@ pub(crate) struct Turn {
     once: Option<String>,
 }
 
-impl Turn {
+impl TakeTurn {
     pub(crate) async fn run(self) -> Done {
         let turn: Value = serde_json::from_str(&given(&self.turn)?)?;
         let api = self.remote.api()?;

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::rows::{self, Kept, StoredHold};
+use super::rows::{self, StoredHold, TalkChanges};
 use crate::log::GlobalPosition;
 use crate::log::order::{self, Parts};
 use crate::log::writer::IntentLog;
@@ -135,7 +135,7 @@ async fn hear(
     let policies = super::policies(ctx, conn, &intents).await?;
     let mut talks = rows::lock_talks(conn, &intents).await?;
     let known = Known { channels: channels_of(conn, said).await?, people: people(conn, said).await? };
-    let mut kept = Kept::default();
+    let mut kept = TalkChanges::default();
     for (intent, said) in of_intents {
         let policy = policies.get(&intent).unwrap_or(&ctx.settings.loops);
         let mut talk = talks.remove(&intent).unwrap_or_default();
@@ -156,7 +156,7 @@ async fn hear(
 }
 
 /// Collects what is written of a talk.
-pub(super) fn keep(kept: &mut Kept, intent: IntentId, mut talk: Talk, policy: &LoopPolicy) {
+pub(super) fn keep(kept: &mut TalkChanges, intent: IntentId, mut talk: Talk, policy: &LoopPolicy) {
     kept.news.extend(talk.take_news().iter().map(|news| {
         let (kind, payload) = event(news);
         (intent, kind.wire(), payload.to_string())

@@ -21,7 +21,7 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use self::rows::{Kept, Viewer};
+use self::rows::{TalkChanges, Viewer};
 use crate::access::membership;
 use crate::access::membership::Membership;
 use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
@@ -185,7 +185,7 @@ async fn keep(work: &mut IntentTx<'_>, by: &str, mut talk: Talk, policy: &LoopPo
         let (kind, payload) = follower::event(&news);
         work.record(Draft::of(kind, by, payload));
     }
-    let mut kept = Kept::default();
+    let mut kept = TalkChanges::default();
     follower::keep(&mut kept, work.intent_id(), talk, policy);
     rows::save(work.conn(), &kept).await
 }

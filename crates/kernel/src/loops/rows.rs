@@ -54,7 +54,7 @@ pub(super) struct StoredHold {
 
 /// What is written after messages were heard.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct TalkChanges {
     /// All intents of the following members.
     pub intents: Vec<IntentId>,
     pub talks: Vec<(IntentId, Talk, Timestamp)>,
@@ -67,7 +67,7 @@ pub(super) struct Kept {
 }
 
 /// Writes all of it; returns whether the holds have changed.
-pub(super) async fn save(conn: &mut PgConnection, kept: &Kept) -> Outcome<bool> {
+pub(super) async fn save(conn: &mut PgConnection, kept: &TalkChanges) -> Outcome<bool> {
     if !kept.talks.is_empty() {
         save_talks(conn, &kept.talks).await?;
     }

@@ -44,10 +44,10 @@ impl ClaimKey {
         Err(Refusal::field(Code::InvalidRequest, "idempotency_key", "length", message))
     }
 
-    /// Key of the claim in a request with an idempotency key; `part` names the kind of request.
+    /// Key of the claim in a turn of this principal with an idempotency key.
     #[must_use]
-    pub fn of_request(part: &str, key: &str) -> Self {
-        Self(hex(&sha256(format!("{part}\0{key}"))))
+    pub fn of_turn(principal: &str, key: &str) -> Self {
+        Self(hex(&sha256(format!("turn\0{principal}\0{key}"))))
     }
 
     fn digest(&self) -> Digest {
