@@ -1,6 +1,7 @@
 //! The command line, with the program run as a process.
 
 mod attach;
+mod backup;
 mod decide;
 mod doctor;
 mod envelopes;
