@@ -6,6 +6,7 @@ mod decide;
 mod doctor;
 mod envelopes;
 mod failures;
+mod log_filter;
 mod moments;
 mod prune;
 mod sdk_workflows;
