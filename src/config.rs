@@ -42,6 +42,7 @@ use entente_kernel::TokenSecret;
 use entente_moments::MomentSettings;
 use entente_openintent::tools::vaults::VaultSettings;
 use entente_runtime::spans::Collector;
+use zeroize::Zeroizing;
 
 use self::bus::BusConfig;
 use self::credentials::CredentialConfig;
@@ -384,14 +385,8 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::read`]; an unreadable `.env` file; a misspelt setting.
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn from_environment() -> Result<Self, ConfigError> {
-        let unreadable = |e: dotenvy::Error| ConfigError(vec![format!(".env: {e}")]);
-        let file: Vec<(String, String)> = match dotenvy::from_path_iter(".env") {
-            Ok(lines) => lines.collect::<Result<_, _>>().map_err(unreadable)?,
-            Err(e) if e.not_found() => Vec::new(),
-            Err(e) => return Err(unreadable(e)),
-        };
+        let environment = Environment::read()?;
         // The settings' names, and the names in a credentials file.
         let known = RefCell::new(BTreeSet::new());
         let note = |name: &str| {
@@ -403,12 +398,10 @@ impl Config {
         });
         let read = Self::read(&|name| {
             note(name);
-            std::env::var(name)
-                .ok()
-                .or_else(|| file.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()))
+            environment.get(name)
         });
         let given = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-        let given = given.chain(file.iter().map(|(name, _)| name.clone()));
+        let given = given.chain(environment.file.iter().map(|(name, _)| name.clone()));
         let Judged { misspelt, unknown } = names::judge(given, &known.borrow());
         let faults = match read {
             Ok(config) if misspelt.is_empty() => return Ok(Self { unknown, ..config }),
@@ -416,5 +409,42 @@ impl Config {
             Err(ConfigError(faults)) => faults,
         };
         Err(ConfigError(faults.into_iter().chain(misspelt).chain(unknown).collect()))
+    }
+
+    /// Returns the settings whose values are keys, as they are written, for a backup: without them, what they sealed or
+    /// signed is lost.
+    ///
+    /// # Errors
+    /// An unreadable `.env` file.
+    pub fn keys() -> Result<Vec<(&'static str, Zeroizing<String>)>, ConfigError> {
+        let environment = Environment::read()?;
+        let key = |name| Some((name, Zeroizing::new(environment.get(name).filter(|key| !key.is_empty())?)));
+        Ok([VAULT_KEY, "ENTENTE_VAULT_OLD_KEYS", "ENTENTE_SIGNING_KEY"].into_iter().filter_map(key).collect())
+    }
+}
+
+/// Setting with the key that seals secrets in vaults.
+pub const VAULT_KEY: &str = "ENTENTE_VAULT_KEY";
+
+/// The variables of the environment, and below them those of the file `.env`.
+struct Environment {
+    file: Vec<(String, String)>,
+}
+
+impl Environment {
+    fn read() -> Result<Self, ConfigError> {
+        let unreadable = |e: dotenvy::Error| ConfigError(vec![format!(".env: {e}")]);
+        let file = match dotenvy::from_path_iter(".env") {
+            Ok(lines) => lines.collect::<Result<_, _>>().map_err(unreadable)?,
+            Err(e) if e.not_found() => Vec::new(),
+            Err(e) => return Err(unreadable(e)),
+        };
+        Ok(Self { file })
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+    fn get(&self, name: &str) -> Option<String> {
+        let below = || self.file.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+        std::env::var(name).ok().or_else(below)
     }
 }

@@ -241,8 +241,9 @@ impl Server {
         let metrics = Metrics::new();
         let tasks = Tasks::new(&metrics);
         let routes = Routes::find(database, direct).await?;
-        let Pools { main, webhooks, sweeping, messages, api, watch } =
-            Pools::open(&config, &routes, &tasks).await?;
+        let pools = Pools::open(&config, &routes, &tasks).await?;
+        pools.watch(&metrics);
+        let Pools { main, webhooks, sweeping, messages, api, watch } = pools;
         entente_store::migrate::run(&main).await?;
         database::examine_engine(&routes, background.then_some(&config.bus)).await?;
         let key = config.signing_key.as_ref();
@@ -255,6 +256,7 @@ impl Server {
         let (webhook_sender, federation_sender) =
             senders::senders(&ctx, &webhooks, &names, node, config.webhooks.concurrency, &tasks)?;
         let (lookout, port) = (Arc::default(), peer_port(&config, &ctx, node, &tasks)?);
+        crate::telemetry::start(&tasks);
         if background {
             let peers = PeerSetup { node, bus: config.bus.clone(), port: port.clone() };
             let (webhooks, federation) = (&webhook_sender, &federation_sender);

@@ -6,8 +6,14 @@
 //! logged.
 
 use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
 
-use tracing_subscriber::EnvFilter;
+use entente_runtime::log_filter::LogFilter;
+use entente_runtime::tasks::Tasks;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, reload};
 
 use crate::config::{Config, LogFormat};
 
@@ -20,17 +26,46 @@ use crate::config::{Config, LogFormat};
 const QUIET: &str =
     "actix_http::h1=off,actix_server=warn,actix_server::accept=off,sqlx_core::pool=error,rmcp=off";
 
+/// Interval at which the end of a change of the filter is looked for.
+const EXPIRY: Duration = Duration::from_secs(1);
+
+/// Builds a filter from its text.
+fn built(text: &str) -> Result<EnvFilter, String> {
+    // A mistake in one part is an error, instead of a part that is missing.
+    text.parse::<Targets>().map_err(|e| e.to_string())?;
+    EnvFilter::try_new(format!("{QUIET},{text}")).map_err(|e| e.to_string())
+}
+
 /// Starts logging for the whole process; the program's entry calls it once.
 pub fn init(config: &Config) {
-    let filter = format!("{QUIET},{}", config.log);
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter = built(&config.log).unwrap_or_else(|_| EnvFilter::new("info"));
+    let (filter, handle) = reload::Layer::new(filter);
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     // Colours are only for a terminal, unless `NO_COLOR` disables them.
     let log = if std::io::stderr().is_terminal() { log } else { log.with_ansi(false) };
     // A second subscriber (in tests) is not an error.
-    let _already = match config.log_format {
-        LogFormat::Human => log.with_target(false).try_init(),
-        LogFormat::Json => log.json().flatten_event(true).with_current_span(false).try_init(),
+    let registry = tracing_subscriber::registry().with(filter);
+    let begun = match config.log_format {
+        LogFormat::Human => registry.with(log.with_target(false)).try_init(),
+        LogFormat::Json => registry.with(log.json().flatten_event(true).with_current_span(false)).try_init(),
     };
+    if begun.is_ok() {
+        let apply = move |text: &str| handle.reload(built(text)?).map_err(|e| e.to_string());
+        LogFilter::new(&config.log, apply).install();
+    }
     config.unknown.iter().for_each(|told| tracing::warn!("{told}"));
+}
+
+/// Ends changes of the log filter when their time is over.
+pub fn start(tasks: &Tasks) {
+    let Some(filter) = LogFilter::of_process() else { return };
+    let stopping = tasks.stopping().clone();
+    tasks.keep("log filter", move || {
+        let stopping = stopping.clone();
+        async move {
+            while stopping.run_until_cancelled(tokio::time::sleep(EXPIRY)).await.is_some() {
+                filter.expire(Instant::now());
+            }
+        }
+    });
 }

@@ -3,7 +3,7 @@
 
 pub mod turns;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use entente_aee::{envelope_logs, retention, timeouts};
 use entente_arcp::{jobs, sessions, workers};
@@ -453,8 +453,10 @@ impl Sweep {
     /// # Errors
     /// The database fails.
     pub async fn run(self, ctx: &Ctx) -> Outcome<u64> {
+        let began = Instant::now();
         let done = self.step(ctx, self.batch()).await;
         let labels = SweepLabels { sweep: self.name() };
+        ctx.metrics.sweep_seconds.get_or_create(&labels).observe(began.elapsed().as_secs_f64());
         match &done {
             Ok(count) => ctx.metrics.swept.get_or_create(&labels).inc_by(*count),
             Err(_) => ctx.metrics.sweep_failures.get_or_create(&labels).inc(),

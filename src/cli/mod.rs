@@ -1,6 +1,8 @@
-//! Command line. `serve`, `dev` and `demo` run a server, `migrate`, `doctor` and `prune` manage its database; the
+//! Command line. `serve`, `dev` and `demo` run a server, `migrate`, `doctor`, `prune`, `backup` and `restore` manage its
+//! database; the
 //! client commands are in `entente_client`.
 
+mod backup;
 mod database;
 mod demo;
 mod prune;
@@ -44,6 +46,10 @@ enum Command {
     Doctor,
     /// Delete now what is past its retention, or count it; servers may run meanwhile
     Prune(prune::Prune),
+    /// Back up the database, and the keys outside of it, into a directory; servers may run meanwhile
+    Backup(backup::Backup),
+    /// Restore a backup into an empty database or a new data directory
+    Restore(backup::Restore),
     #[command(flatten)]
     Client(Box<entente_client::Command>),
     /// Print the OpenAPI document
@@ -105,6 +111,8 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Migrate => database::migrate().await,
         Command::Doctor => database::doctor().await,
         Command::Prune(prune) => prune.run().await,
+        Command::Backup(backup) => backup.run().await,
+        Command::Restore(restore) => restore.run().await,
         Command::Client(command) => command.run().await,
         Command::Openapi => openapi(),
         Command::Completions { shell } => completions(shell),

@@ -1,5 +1,5 @@
 //! Vault key of `entente dev`: created once, and stored in the data directory with access for this user only.
-//! In production the operator provides one (`ENTENTE_VAULT_KEY`).
+//! In production the operator provides one (`ENTENTE_VAULT_KEY`). Also the keys that a backup takes along.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -15,7 +15,7 @@ use entente_store::private::Private;
 use zeroize::Zeroizing;
 
 use super::Failure;
-use crate::config::Config;
+use crate::config::{Config, VAULT_KEY};
 
 /// Name of the key's file.
 const FILE: &str = "vault.key";
@@ -45,20 +45,58 @@ fn kept(dir: &Path) -> std::io::Result<Option<VaultKey>> {
         Err(e) if e.kind() == ErrorKind::NotFound => {}
         Err(e) => return Err(e),
     }
-    fs::create_dir_all(dir)?;
     let chance = OsChance::default();
     let bytes = Zeroizing::new([chance.bits().to_be_bytes(), chance.bits().to_be_bytes()].concat());
+    link(dir, &Zeroizing::new(STANDARD.encode(&bytes)))?;
+    Ok(VaultKey::parse(Zeroizing::new(fs::read_to_string(&path)?).trim()))
+}
+
+/// Writes the key's file, unless there is one; returns whether it was written.
+fn link(dir: &Path, key: &str) -> std::io::Result<bool> {
+    fs::create_dir_all(dir)?;
     // Written under another name first: a process that starts concurrently finds the whole key or none.
     let draft = dir.join(format!("{FILE}.{}", std::process::id()));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.write_all(Zeroizing::new(STANDARD.encode(&bytes)).as_bytes())?;
+    file.write_all(key.as_bytes())?;
     file.sync_all()?;
-    let linked = fs::hard_link(&draft, &path);
+    let linked = fs::hard_link(&draft, dir.join(FILE));
     fs::remove_file(&draft)?;
     match linked {
-        Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(e),
-        _ => Ok(VaultKey::parse(Zeroizing::new(fs::read_to_string(&path)?).trim())),
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
+        linked => linked.map(|()| true),
     }
+}
+
+/// Stores a restored key in a data directory, unless it has one; returns whether it was stored.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn store(dir: &Path, key: &str) -> Result<bool, Failure> {
+    link(dir, key).map_err(|e| format!("the key of vaults cannot be kept in {}: {e}", dir.display()).into())
+}
+
+/// Returns the settings whose values are keys, and without a vault key the one in the data directory of a private
+/// PostgreSQL.
+///
+/// # Errors
+/// The configuration or the key's file cannot be read.
+pub(super) fn all(config: &Config) -> Result<Vec<(&'static str, Zeroizing<String>)>, Failure> {
+    let mut keys = Config::keys()?;
+    if config.database_url.is_none() && !keys.iter().any(|(name, _)| *name == VAULT_KEY) {
+        let path = config.data_dir.clone().unwrap_or_else(Private::default_dir).join(FILE);
+        match fs::read_to_string(&path) {
+            Ok(text) => keys.push((VAULT_KEY, Zeroizing::new(Zeroizing::new(text).trim().to_owned()))),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(format!("{}: {e}", path.display()).into()),
+        }
+    }
+    Ok(keys)
+}
+
+/// Returns the ids of the vault keys among settings.
+pub(super) fn ids(keys: &[(&str, Zeroizing<String>)]) -> Vec<String> {
+    let parse = |text: &str| VaultKey::parse(text.trim()).map(|key| key.id().to_owned());
+    keys.iter().flat_map(|(_, value)| value.split(',').filter_map(parse)).collect()
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::time::Duration;
 use entente_domain::openintent::tools::vault_keys::{Keyring, VaultKey};
 use entente_openintent::tools::vaults::VaultSettings;
 
-use super::Reader;
+use super::{Reader, VAULT_KEY};
 
 impl Reader<'_> {
     pub(super) fn vaults(&mut self) -> VaultSettings {
-        let current = self.vault_keys("ENTENTE_VAULT_KEY", 1).pop();
+        let current = self.vault_keys(VAULT_KEY, 1).pop();
         let old = self.vault_keys("ENTENTE_VAULT_OLD_KEYS", 100);
         let days =
             self.parsed("ENTENTE_TOOL_RETENTION_DAYS", 30_u64, "a number of days from 1 to 3650", |n| {

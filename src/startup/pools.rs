@@ -2,6 +2,7 @@
 //! and no work waits for connections that are busy with another kind of work. Behind a pooler in transaction mode, the
 //! pools of writers and background tasks stay on connections of their own (`routes.rs`).
 
+use entente_runtime::metrics::Metrics;
 use entente_runtime::tasks::Tasks;
 use entente_store::Pool;
 use entente_store::commit::PLACES;
@@ -64,5 +65,20 @@ impl Pools {
             database::wait_for(pool).await?;
         }
         Ok(pools)
+    }
+
+    /// Shows the pools' use in the metrics.
+    pub(super) fn watch(&self, metrics: &Metrics) {
+        let named = [
+            ("main", &self.main),
+            ("webhooks", &self.webhooks),
+            ("sweeping", &self.sweeping),
+            ("messages", &self.messages),
+            ("requests", &self.api),
+        ];
+        for (name, pool) in named {
+            let pool = pool.clone();
+            metrics.watch_pool(name, move || pool.usage());
+        }
     }
 }

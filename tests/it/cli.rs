@@ -1,10 +1,12 @@
 //! The command line, with the program run as a process.
 
 mod attach;
+mod backup;
 mod decide;
 mod doctor;
 mod envelopes;
 mod failures;
+mod log_filter;
 mod moments;
 mod prune;
 mod sdk_workflows;

@@ -97,6 +97,9 @@ const NOBODYS: &[&str] = &[
     "GET /api/v1/intents/{intent_id}/access-requests",
     // Refused for the missing scope `admin`, which the test of scopes covers.
     "GET /api/v1/audit",
+    "GET /api/v1/log-filter",
+    "PUT /api/v1/log-filter",
+    "DELETE /api/v1/log-filter",
     "GET /api/v1/credentials",
     // The caller's own; those of others are not listed.
     "GET /api/v1/vaults",

@@ -39,7 +39,7 @@ pub const EXTENSIONS: [&str; 4] = ["aee-jcs-1", "entente.mailboxes", "entente.ru
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The server is degraded above this webhook lag in milliseconds, or above this number of waiting commands.
-const LAG_MILLIS: i64 = 60_000;
+const LAG_MILLIS: u128 = 60_000;
 const WAITING: i64 = 10_000;
 
 /// The server's answer to a task.
@@ -150,7 +150,7 @@ pub async fn health(ctx: &Ctx) -> Value {
     let applied =
         if database { timeout(PATIENCE, applied).await.unwrap_or_default() } else { BTreeSet::new() };
     let migrations = migrate::MIGRATIONS.iter().all(|migration| applied.contains(&migration.version));
-    let lag = ctx.metrics.webhook_lag.get();
+    let lag = Duration::try_from_secs_f64(ctx.metrics.webhook_lag.get()).unwrap_or_default().as_millis();
     let waiting = ctx.metrics.commit_waiting.get();
     let prompt = lag <= LAG_MILLIS && waiting <= WAITING;
     let status = match (database && migrations, prompt) {

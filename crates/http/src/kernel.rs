@@ -12,6 +12,7 @@ mod events;
 mod identities;
 pub mod inbox;
 mod keys;
+mod log_filter;
 pub mod loops;
 mod people;
 mod principals;
@@ -44,6 +45,7 @@ pub fn routes(config: &mut Routes<'_>) {
     keys::routes(config);
     search::routes(config);
     audit::routes(config);
+    log_filter::routes(config);
     people::routes(config);
     teams::routes(config);
     budgets::routes(config);

@@ -107,10 +107,7 @@ async fn handle(
         }
         Err(late) => return Err(lost(api.as_ref(), AppError::from(late).into(), method, &id, began)),
     };
-    if let Some(open) = response.request().extensions_mut().remove::<Arc<OpenRequest>>() {
-        // Streams and background work may still hold the caller, but the request is over and no longer counts.
-        open.end();
-    }
+    let waited = ends_waiting(response.request());
     let refused = bodies::hold(&mut response).err();
     let problem = response.response().error().and_then(|error| error.as_error::<Problem>());
     let problem = refused.as_ref().or(problem);
@@ -134,7 +131,8 @@ async fn handle(
         if let Some(connection) = response.request().conn_data::<Connection>() {
             connection.answered(draining);
         }
-        account(&api, response.request(), response.status().as_u16(), &id, began, span);
+        let status = response.status().as_u16();
+        account(&api, response.request(), Ended { status, waited, began }, &id, span);
         response = bodies::unhurried(response, api.limits.write);
     }
     Ok(head::bodiless(response))
@@ -148,7 +146,8 @@ fn unheard<B>(
 ) -> impl FnOnce(Caught<B>) + Unpin {
     move |done| {
         if let (Some(api), Ok(Ok(Ok(response)))) = (api, done) {
-            account(&api, response.request(), HUNG_UP, &id, began, None);
+            let waited = ends_waiting(response.request());
+            account(&api, response.request(), Ended { status: HUNG_UP, waited, began }, &id, None);
         }
     }
 }
@@ -194,8 +193,9 @@ fn lost(
         if api.draining.is_cancelled() {
             response.head_mut().set_connection_type(ConnectionType::Close);
         }
-        let labels = RequestLabels { method, route: Arc::from(LOST), status: response.status().as_u16() };
-        count(api, &labels, id, began);
+        let status = response.status().as_u16();
+        let labels = RequestLabels { method, route: Arc::from(LOST), status };
+        count(api, &labels, id, Ended { status, waited: false, began });
     }
     InternalError::from_response(problem, response).into()
 }
@@ -235,14 +235,24 @@ fn known_method(method: &Method) -> &'static str {
     }
 }
 
-fn account(
-    api: &HttpState,
-    request: &HttpRequest,
+/// Ends a request for its key: streams and background work may still hold the caller, but the request is over and no longer
+/// counts. Returns whether it waited for an event.
+fn ends_waiting(request: &HttpRequest) -> bool {
+    let open = request.extensions_mut().remove::<Arc<OpenRequest>>();
+    open.is_some_and(|open| !open.end())
+}
+
+/// End of a request.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
     status: u16,
-    id: &str,
+    /// Whether it waited for an event.
+    waited: bool,
     began: Instant,
-    span: Option<Span>,
-) {
+}
+
+fn account(api: &HttpState, request: &HttpRequest, ended: Ended, id: &str, span: Option<Span>) {
+    let status = ended.status;
     let route = request.match_pattern();
     let route: Arc<str> = route.map_or_else(|| Arc::from(UNROUTED), Arc::from);
     let method = if head::is_head(request) { "HEAD" } else { known_method(request.method()) };
@@ -250,12 +260,12 @@ fn account(
         let path = told_path(request.path(), &route);
         span.end(&Answered { method, route: &route, path, status, request_id: id });
     }
-    count(api, &RequestLabels { method, route, status }, id, began);
+    count(api, &RequestLabels { method, route, status }, id, ended);
 }
 
 /// Logs and counts a finished request.
-fn count(api: &HttpState, labels: &RequestLabels, id: &str, began: Instant) {
-    let elapsed = began.elapsed();
+fn count(api: &HttpState, labels: &RequestLabels, id: &str, ended: Ended) {
+    let elapsed = ended.began.elapsed();
     tracing::debug!(
         request.id = id,
         http.method = labels.method,
@@ -273,7 +283,5 @@ fn count(api: &HttpState, labels: &RequestLabels, id: &str, began: Instant) {
             "failed request"
         );
     }
-    let metrics = &api.ctx.metrics;
-    metrics.requests.get_or_create(labels).inc();
-    metrics.request_seconds.observe(elapsed.as_secs_f64());
+    api.ctx.metrics.answered(labels, ended.waited, elapsed.as_secs_f64());
 }

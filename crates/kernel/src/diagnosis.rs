@@ -1,5 +1,5 @@
-//! Database facts that an operator should check before running a server, shown by `entente doctor`. Reads
-//! only PostgreSQL's settings and statistics, no table.
+//! Facts about a database that an operator should know before a server runs on it (`entente doctor`), or a backup is
+//! restored into it (`entente restore`). Reads only PostgreSQL's settings, statistics and catalog.
 
 use entente_domain::clock::Timestamp;
 use sqlx::PgConnection;
@@ -44,4 +44,21 @@ pub async fn facts(conn: &mut PgConnection) -> Outcome<Facts> {
     .fetch_one(conn)
     .await?;
     Ok(facts)
+}
+
+/// Returns whether a database has no tables but PostgreSQL's own.
+///
+/// # Errors
+/// A database error.
+pub async fn is_empty(connection: &mut PgConnection) -> Outcome<bool> {
+    let empty = sqlx::query_scalar!(
+        r#"-- diagnosis::is_empty
+        SELECT NOT EXISTS (
+            SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE c.relkind IN ('r', 'p') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+        ) AS "empty!""#
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(empty)
 }

@@ -45,11 +45,13 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// Stops counting the request, because it was answered or waits for an event.
-    pub fn end(&self) {
-        if self.counts.swap(false, Ordering::AcqRel) {
+    /// Stops counting the request, because it was answered or waits for an event. Returns whether it counted until now.
+    pub fn end(&self) -> bool {
+        let counted = self.counts.swap(false, Ordering::AcqRel);
+        if counted {
             self.grant.limits.share.requests.fetch_sub(1, Ordering::AcqRel);
         }
+        counted
     }
 }
 

@@ -1,112 +1,48 @@
 //! Metrics of one server (`/metrics`, `OpenMetrics` text).
 
-use std::sync::Arc;
+mod labels;
+mod pools;
+mod process;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Labels of an answered request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RequestLabels {
-    /// HTTP method.
-    pub method: &'static str,
-    /// Route pattern, never the path: ids would create unbounded series.
-    pub route: Arc<str>,
-    /// HTTP status.
-    pub status: u16,
-}
+use self::pools::Pools;
+use self::process::Process;
 
-/// Labels of a stream.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct StreamLabels {
-    /// `intent`, `channel`, `agent`, `all` or `wait`.
-    pub kind: &'static str,
-}
+pub use self::labels::*;
+pub use self::pools::PoolUsage;
 
-/// Labels of a sweep.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct SweepLabels {
-    /// Name of the sweep.
-    pub sweep: &'static str,
-}
+/// Constructor of histograms of seconds: from a quarter of a millisecond to 65 seconds, in steps of four, because each route
+/// has one.
+#[derive(Debug, Clone, Copy)]
+pub struct Seconds;
 
-/// Labels of a command that was handed to another server.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ForwardLabels {
-    /// `written` there; written here because it was `refused`, `late`, or the other was `busy` or `away`.
-    pub outcome: &'static str,
-}
-
-/// Labels of a background task.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct TaskLabels {
-    /// Name of the task.
-    pub task: &'static str,
-}
-
-/// Labels of an authentication.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct AuthLabels {
-    /// `remembered`, `verified` or `refused`.
-    pub outcome: &'static str,
-}
-
-/// Labels of a webhook delivery.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct WebhookLabels {
-    /// `delivered`, `retried`, `failed` or `dropped`.
-    pub outcome: &'static str,
-}
-
-/// Labels of a source of the search.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct SearchLabels {
-    /// `indexed`, `cut` (indexed without its last words) or `skipped` (not indexed).
-    pub outcome: &'static str,
-}
-
-/// Labels of a credential operation.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct CredentialLabels {
-    /// `minted`, `mint_failed`, `revoked`, `revocation_failed` or `stuck`.
-    pub outcome: &'static str,
-}
-
-/// Labels of a binding moment's event.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct MomentLabels {
-    /// Event type, such as `moment.resolved`.
-    pub event: &'static str,
-}
-
-/// Labels of a cache.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct CacheLabels {
-    /// Name of the cache.
-    pub cache: &'static str,
-}
-
-/// Labels of a lookup in a cache.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct CacheLookupLabels {
-    /// Name of the cache.
-    pub cache: &'static str,
-    /// `hit` or `miss`.
-    pub result: &'static str,
+impl MetricConstructor<Histogram> for Seconds {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(exponential_buckets(0.000_25, 4.0, 10))
+    }
 }
 
 /// Metrics of one server. Cheap to clone; clones share their counts.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
+    pools: Arc<Pools>,
     /// Requests answered.
     pub requests: Family<RequestLabels, Counter>,
-    /// Seconds from a request's first byte to its answer's head.
-    pub request_seconds: Histogram,
+    /// Seconds from a request's first byte to its answer's head, without those that waited for an event.
+    pub request_seconds: Family<RouteLabels, Histogram, Seconds>,
+    /// The same of requests that waited for an event: long polls, and calls that wait for an answer.
+    pub wait_seconds: Family<RouteLabels, Histogram, Seconds>,
     /// Messages accepted.
     pub messages: Counter,
     /// Commands per group commit.
@@ -123,6 +59,8 @@ pub struct Metrics {
     pub catch_ups: Counter,
     /// Rows processed by sweeps.
     pub swept: Family<SweepLabels, Counter>,
+    /// Seconds of sweeps' steps.
+    pub sweep_seconds: Family<SweepLabels, Histogram, Seconds>,
     /// Sweeps that failed.
     pub sweep_failures: Family<SweepLabels, Counter>,
     /// Background tasks that panicked or ended early.
@@ -137,8 +75,8 @@ pub struct Metrics {
     pub webhooks: Family<WebhookLabels, Counter>,
     /// Endpoints with a delivery in progress.
     pub webhook_leases: Gauge,
-    /// Milliseconds from an event to its place in the delivery queue.
-    pub webhook_lag: Gauge,
+    /// Seconds from an event to its place in the delivery queue.
+    pub webhook_lag: Gauge<f64, AtomicU64>,
     /// Pending deliveries, counted up to a limit.
     pub webhook_waiting: Gauge,
     /// Messages, events and jobs that the search took in.
@@ -168,19 +106,21 @@ impl Metrics {
     #[must_use]
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("entente");
-        let seconds = || Histogram::new(exponential_buckets(0.000_25, 2.0, 16));
         let metrics = Self {
             registry: Arc::default(),
+            pools: Arc::default(),
             requests: Family::default(),
-            request_seconds: seconds(),
+            request_seconds: Family::new_with_constructor(Seconds),
+            wait_seconds: Family::new_with_constructor(Seconds),
             messages: Counter::default(),
             commit_batch: Histogram::new(exponential_buckets(1.0, 2.0, 10)),
-            commit_seconds: seconds(),
+            commit_seconds: Seconds.new_metric(),
             commit_waiting: Gauge::default(),
             streams: Family::default(),
             frames: Counter::default(),
             catch_ups: Counter::default(),
             swept: Family::default(),
+            sweep_seconds: Family::new_with_constructor(Seconds),
             sweep_failures: Family::default(),
             task_failures: Family::default(),
             auth: Family::default(),
@@ -198,51 +138,78 @@ impl Metrics {
             cache_evictions: Family::default(),
             cache_entries: Family::default(),
         };
-        registry.register("http_requests", "Requests answered", metrics.requests.clone());
-        registry.register_with_unit(
-            "http_request",
-            "Time to answer",
-            Unit::Seconds,
-            metrics.request_seconds.clone(),
-        );
-        registry.register("messages", "Messages accepted", metrics.messages.clone());
-        registry.register("commit_batch", "Commands per group commit", metrics.commit_batch.clone());
-        registry.register_with_unit(
-            "commit",
-            "Time of a group commit",
-            Unit::Seconds,
-            metrics.commit_seconds.clone(),
-        );
-        registry.register("commit_waiting", "Commands waiting for a writer", metrics.commit_waiting.clone());
-        registry.register("streams", "Open streams", metrics.streams.clone());
-        registry.register("stream_frames", "Frames handed to streams", metrics.frames.clone());
-        registry.register(
-            "stream_catch_ups",
-            "Streams caught up from the database",
-            metrics.catch_ups.clone(),
-        );
-        registry.register("swept_rows", "Rows dealt with by sweeps", metrics.swept.clone());
-        registry.register("sweep_failures", "Sweeps that failed", metrics.sweep_failures.clone());
-        registry.register(
-            "task_failures",
-            "Background tasks that panicked or ended unasked",
-            metrics.task_failures.clone(),
-        );
+        metrics.register_requests(&mut registry);
+        metrics.register_messages(&mut registry);
         registry.register("keys_judged", "Presented keys by outcome", metrics.auth.clone());
         registry.register("forwards", "Commands handed to other servers", metrics.forwards.clone());
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
+        registry.register_collector(Box::new(Arc::clone(&metrics.pools)));
+        registry.register(
+            "build",
+            "The running release",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
         metrics.register_background(&mut registry);
         metrics.register_moments(&mut registry);
         metrics.register_caches(&mut registry);
         Self { registry: Arc::new(registry), ..metrics }
     }
 
+    fn register_requests(&self, registry: &mut Registry) {
+        registry.register("http_requests", "Requests answered", self.requests.clone());
+        registry.register_with_unit(
+            "http_request_duration",
+            "Time to answer a request that does not wait for an event",
+            Unit::Seconds,
+            self.request_seconds.clone(),
+        );
+        registry.register_with_unit(
+            "http_wait_duration",
+            "Time to answer a request that waits for an event, such as a long poll",
+            Unit::Seconds,
+            self.wait_seconds.clone(),
+        );
+    }
+
+    fn register_messages(&self, registry: &mut Registry) {
+        registry.register("messages", "Messages accepted", self.messages.clone());
+        registry.register("commit_batch", "Commands per group commit", self.commit_batch.clone());
+        registry.register_with_unit(
+            "commit_duration",
+            "Time of a group commit",
+            Unit::Seconds,
+            self.commit_seconds.clone(),
+        );
+        registry.register("commit_waiting", "Commands waiting for a writer", self.commit_waiting.clone());
+        registry.register("streams", "Open streams", self.streams.clone());
+        registry.register("stream_frames", "Frames handed to streams", self.frames.clone());
+        registry.register("stream_catch_ups", "Streams caught up from the database", self.catch_ups.clone());
+    }
+
     fn register_background(&self, registry: &mut Registry) {
+        registry.register("swept_rows", "Rows dealt with by sweeps", self.swept.clone());
+        registry.register_with_unit(
+            "sweep_duration",
+            "Time of a step of a sweep",
+            Unit::Seconds,
+            self.sweep_seconds.clone(),
+        );
+        registry.register("sweep_failures", "Sweeps that failed", self.sweep_failures.clone());
+        registry.register(
+            "task_failures",
+            "Background tasks that panicked or ended unasked",
+            self.task_failures.clone(),
+        );
         registry.register("search_sources", "Sources by outcome of their indexing", self.searchable.clone());
         registry.register("credentials", "Credentials by outcome", self.credentials.clone());
         registry.register("webhook_deliveries", "Deliveries by outcome", self.webhooks.clone());
         registry.register("webhook_leases", "Endpoints that are sent to", self.webhook_leases.clone());
-        registry.register("webhook_lag_ms", "From the log to the queue", self.webhook_lag.clone());
+        registry.register_with_unit(
+            "webhook_lag",
+            "Time from the log to the queue",
+            Unit::Seconds,
+            self.webhook_lag.clone(),
+        );
         registry.register("webhook_waiting", "Deliveries that wait", self.webhook_waiting.clone());
     }
 
@@ -259,6 +226,19 @@ impl Metrics {
         registry.register("cache_lookups", "Lookups in caches by result", self.cache_lookups.clone());
         registry.register("cache_evictions", "Entries dropped by full caches", self.cache_evictions.clone());
         registry.register("cache_entries", "Entries in caches", self.cache_entries.clone());
+    }
+
+    /// Adds a pool of database connections, whose use is read at each scrape.
+    pub fn watch_pool(&self, name: &'static str, read: impl Fn() -> PoolUsage + Send + Sync + 'static) {
+        self.pools.add(name, Box::new(read));
+    }
+
+    /// Counts an answered request, and its time.
+    pub fn answered(&self, labels: &RequestLabels, waited: bool, seconds: f64) {
+        self.requests.get_or_create(labels).inc();
+        let times = if waited { &self.wait_seconds } else { &self.request_seconds };
+        let route = RouteLabels { method: labels.method, route: Arc::clone(&labels.route) };
+        times.get_or_create(&route).observe(seconds);
     }
 
     /// Counts deliveries by outcome.
@@ -279,9 +259,14 @@ impl Metrics {
     /// Returns the metrics as `OpenMetrics` text.
     #[must_use]
     pub fn text(&self) -> String {
+        // Their names are everybody's, without the prefix.
+        let mut process = Registry::default();
+        process.register_collector(Box::new(Process));
         let mut text = String::new();
         // Writing into a `String` cannot fail.
-        let _written = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        let _written = encode_registry(&mut text, &self.registry)
+            .and_then(|()| encode_registry(&mut text, &process))
+            .and_then(|()| encode_eof(&mut text));
         text
     }
 }

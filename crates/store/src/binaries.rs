@@ -20,6 +20,17 @@ pub enum BinariesError {
         .0.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", ")
     )]
     Nowhere(Vec<PathBuf>),
+    /// A client program is not there, or too old for the database.
+    #[error(
+        "`{program}` of PostgreSQL {major} or newer was not found; an older one cannot be used with this database. Install \
+         it (Debian and Ubuntu: `apt-get install postgresql-client-{major}`), or say where it is with ENTENTE_PG_BIN"
+    )]
+    Client {
+        /// Name of the program.
+        program: &'static str,
+        /// Major version of the database's server.
+        major: u32,
+    },
 }
 
 /// PostgreSQL's programs.
@@ -51,13 +62,29 @@ impl Binaries {
         if !dir.join("initdb").exists() || !dir.join("pg_ctl").exists() {
             return None;
         }
-        let output = Command::new(dir.join("postgres")).arg("--version").output().ok()?;
-        // "postgres (PostgreSQL) 15.18 (Debian …)"
-        let said = String::from_utf8(output.stdout).ok()?;
-        let version = said.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
-        let major: u32 = version.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()?;
+        let major = major(&dir.join("postgres"))?;
         (major >= OLDEST).then_some(Self { dir, major })
     }
+
+    /// Finds a client program, such as `pg_dump`, that can be used with a server of a major version.
+    ///
+    /// # Errors
+    /// [`BinariesError::Client`].
+    pub fn client(told: Option<&Path>, program: &'static str, server: u32) -> Result<PathBuf, BinariesError> {
+        let places = told.map_or_else(places, |dir| vec![dir.to_path_buf()]);
+        let mut programs = places.into_iter().map(|dir| dir.join(program));
+        let fits = |program: &PathBuf| major(program).is_some_and(|major| major >= server);
+        programs.find(fits).ok_or(BinariesError::Client { program, major: server })
+    }
+}
+
+/// Returns the major version of one of PostgreSQL's programs; `None` if it cannot be run.
+fn major(program: &Path) -> Option<u32> {
+    let output = Command::new(program).arg("--version").output().ok()?;
+    // "postgres (PostgreSQL) 15.18 (Debian …)"
+    let said = String::from_utf8(output.stdout).ok()?;
+    let version = said.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    version.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
 }
 
 #[expect(clippy::disallowed_methods, reason = "PATH is the system's, not one of Entente's settings")]

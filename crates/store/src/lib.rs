@@ -4,6 +4,7 @@
 pub mod binaries;
 pub mod commit;
 pub mod confirmations;
+pub mod dumps;
 pub mod engine;
 pub mod limits;
 pub mod migrate;

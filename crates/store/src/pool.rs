@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use entente_runtime::deadlines::doubtful;
 use entente_runtime::fences;
+use entente_runtime::metrics::PoolUsage;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _};
@@ -152,6 +153,15 @@ impl Pool {
             leaving: leaving.clone(),
             confirmations: confirmations.clone(),
         }))
+    }
+
+    /// Returns how much of the pool is in use.
+    #[must_use]
+    pub fn usage(&self) -> PoolUsage {
+        let most = usize::try_from(self.0.connections.options().get_max_connections()).unwrap_or(usize::MAX);
+        let used = most.saturating_sub(self.0.permits.available_permits());
+        let open = usize::try_from(self.0.connections.size()).unwrap_or(usize::MAX);
+        PoolUsage { used, most, open }
     }
 
     /// Takes a connection, and waits for one if all are in use.

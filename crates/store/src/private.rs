@@ -181,12 +181,7 @@ impl Private {
     /// Returns the connection options for another database of the cluster; each test has its own.
     #[must_use]
     pub fn options_for(&self, database: &str) -> PgConnectOptions {
-        PgConnectOptions::new_without_pgpass()
-            .socket(&self.socket_dir)
-            .port(5432)
-            .username(NAME)
-            .database(database)
-            .ssl_mode(sqlx::postgres::PgSslMode::Disable)
+        options(&self.socket_dir, database)
     }
 
     /// Returns the same as a URL, for another server or `psql`.
@@ -266,6 +261,16 @@ fn lock(dir: &Path) -> Result<File, PrivateError> {
         Err(fs::TryLockError::WouldBlock) => Err(PrivateError::InUse(dir.to_path_buf())),
         Err(fs::TryLockError::Error(e)) => Err(file(format!("locking {}", path.display()))(e)),
     }
+}
+
+/// Returns the connection options of a cluster's database.
+fn options(socket_dir: &Path, database: &str) -> PgConnectOptions {
+    PgConnectOptions::new_without_pgpass()
+        .socket(socket_dir)
+        .port(5432)
+        .username(NAME)
+        .database(database)
+        .ssl_mode(sqlx::postgres::PgSslMode::Disable)
 }
 
 /// Returns the socket's directory: in the data directory or, where that path is too long for a socket, in

@@ -106,10 +106,10 @@ async fn health_is_what_is_found() {
     let ctx = world.ctx();
     let me = caller(&world, "agent.a").await;
     assert_eq!(told(&world, &me, "aee.status.health", json!({})).await["status"], "healthy");
-    ctx.metrics.webhook_lag.set(90_000);
+    ctx.metrics.webhook_lag.set(90.0);
     let slow = health(&ctx.aee).await;
     assert_eq!((&slow["status"], &slow["checks"]["webhook_lag_ms"]), (&json!("degraded"), &json!(90_000)));
-    ctx.metrics.webhook_lag.set(0);
+    ctx.metrics.webhook_lag.set(0.0);
     sqlx::query("UPDATE _sqlx_migrations SET version = -version WHERE version = (SELECT max(version) FROM _sqlx_migrations)")
         .execute(&ctx.pool)
         .await

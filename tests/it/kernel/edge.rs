@@ -1,7 +1,8 @@
-//! The server's edges: HEAD, compressed answers, documents that clients keep, and poolers in front of PostgreSQL.
+//! The server's edges: HEAD, metrics, compressed answers, documents that clients keep, and poolers in front of PostgreSQL.
 
 mod caching;
 mod compression;
 mod head;
+mod metrics;
 mod pooling;
 mod routing;

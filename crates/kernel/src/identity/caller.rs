@@ -63,7 +63,9 @@ impl Caller {
     /// [`Code::TooManyStreams`] when all `limit` are taken.
     pub fn waits(&self, limit: usize) -> Result<StreamPermit, Refusal> {
         let permit = self.grant.open_stream(limit)?;
-        self.request.iter().for_each(|request| request.end());
+        if let Some(request) = &self.request {
+            request.end();
+        }
         Ok(permit)
     }
 

@@ -71,7 +71,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     tx.commit().await?;
     audience.left_at = Some(reached);
     let last = queue.posts.last().map_or(now, |post| post.at);
-    ctx.metrics.webhook_lag.set((now - last).num_milliseconds().max(0));
+    ctx.metrics.webhook_lag.set((now - last).as_seconds_f64().max(0.0));
     if !woken.is_empty() {
         ctx.webhooks.wake();
     }

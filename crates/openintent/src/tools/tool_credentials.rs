@@ -28,6 +28,7 @@ use sqlx::PgConnection;
 use crate::Ctx;
 use crate::tools::{tool_grants, vaults};
 
+pub use rows::sealing_keys;
 pub(crate) use rows::{find, forget, of_vault, revoke_rows};
 pub use time::{expire_due, seal_anew};
 

@@ -1,9 +1,11 @@
-//! Inspects a private PostgreSQL without changing it, for `entente doctor`.
+//! Inspects a private PostgreSQL without changing it, for `entente doctor` and `entente backup`.
 
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
-use super::{Private, PrivateError, file};
+use sqlx::postgres::PgConnectOptions;
+
+use super::{NAME, Private, PrivateError, file, options, socket_dir};
 use crate::binaries::Binaries;
 
 /// State of a data directory.
@@ -38,5 +40,14 @@ impl Private {
             Err(TryLockError::WouldBlock) => Ok(Found::AtWork),
             Err(TryLockError::Error(e)) => Err(file(format!("looking at {}", dir.display()))(e)),
         }
+    }
+
+    /// Returns the connection options of a cluster in use by a server: the socket lies where that server put it.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn beside(dir: &Path) -> Result<PgConnectOptions, PrivateError> {
+        let dir = dir.canonicalize().map_err(file(format!("resolving {}", dir.display())))?;
+        Ok(options(&socket_dir(&dir), NAME))
     }
 }

@@ -138,6 +138,12 @@ impl Keyring {
         Self { current: self.current.or_else(key), ..self }
     }
 
+    /// Returns the ids of all keys.
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        self.current.iter().chain(&self.old).map(|key| key.id.clone()).collect()
+    }
+
     /// Returns the ids of the keys that only open: their secrets need to be resealed.
     #[must_use]
     pub fn retired(&self) -> Vec<String> {

@@ -233,6 +233,20 @@ pub(super) async fn under_keys(
     Ok(ids.into_iter().map(ToolCredentialId::from).collect())
 }
 
+/// Returns the ids of the keys that seal secrets.
+///
+/// # Errors
+/// A database error.
+pub async fn sealing_keys(conn: &mut PgConnection) -> Outcome<Vec<String>> {
+    let ids = sqlx::query_scalar!(
+        r#"-- tool_credentials::sealing_keys
+        SELECT DISTINCT key_id AS "key_id!" FROM tool_credentials WHERE key_id IS NOT NULL ORDER BY 1"#
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids)
+}
+
 /// Deletes credentials that were revoked before a time and have no grants left; returns their number.
 pub(crate) async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(

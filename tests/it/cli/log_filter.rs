@@ -1,0 +1,49 @@
+//! The log filter of a running server: changed over REST, until its time is over.
+
+use std::time::Duration;
+
+use crate::harness::process::{Launch, Place, key_of};
+use crate::harness::{Client, Cluster, Setup, World, json};
+
+/// Makes a request and returns whether the log has a line about it, which only the level `debug` writes.
+async fn logged(place: &Place, client: &Client, mark: &str) -> bool {
+    client.with("x-request-id", mark).get("/principals/me").await.ok();
+    for _ in 0..20 {
+        if place.log().contains(mark) {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_admin_looks_closer_for_a_while() {
+    let (world, place) = (World::with(Setup::live()).await, Place::new("log-filter"));
+    let url = Cluster::get().url(&world.database);
+    let (server, _) = Launch::shared(&place, &url).start().await;
+    let (mut admin, ada) = (world.admin().await, server.client(&key_of("agent.ada")));
+    admin.base.clone_from(&ada.base);
+    assert!(!logged(&place, &ada, "before-the-change").await);
+    let path = "/log-filter";
+    ada.put(path, json!({ "filter": "debug" })).await.refused(403, "scope_missing");
+    for bad in
+        [json!({ "filter": "info,entente=loudly" }), json!({ "filter": "debug", "seconds": 0 }), json!({})]
+    {
+        let reply = admin.put(path, bad).await;
+        assert_eq!(reply.status, 422, "{}", reply.text);
+    }
+    let set = admin.put(path, json!({ "filter": "entente_http=debug", "seconds": 2 })).await.ok();
+    assert_eq!((&set["filter"], &set["configured"]), (&json!("entente_http=debug"), &json!("warn")), "{set}");
+    assert!(logged(&place, &ada, "during-the-change").await, "{}", place.log());
+    assert!(place.log().contains("the log filter is changed for a while"));
+    tokio::time::sleep(Duration::from_millis(2_200)).await;
+    assert_eq!(admin.get(path).await.ok()["seconds_left"], json!(null));
+    assert!(!logged(&place, &ada, "after-the-change").await);
+    admin.put(path, json!({ "filter": "debug", "seconds": 3600 })).await.ok();
+    let back = admin.delete(path).await.ok();
+    assert_eq!(back["filter"], json!("warn"), "{back}");
+    assert!(!logged(&place, &ada, "after-the-end").await);
+    drop(server);
+    world.end().await;
+}
