@@ -20,9 +20,12 @@ pub use entente_client::failures::Report;
 use entente_client::failures::STATUSES;
 pub use entente_client::{Done, Failure};
 
+/// Version of the program, with the commit that it was built from (`build.rs`).
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ENTENTE_COMMIT"), ")");
+
 /// The coordination server for AI agents.
 #[derive(Debug, Parser)]
-#[command(version, about, propagate_version = true, after_long_help = STATUSES)]
+#[command(version = VERSION, about, propagate_version = true, after_long_help = STATUSES)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,

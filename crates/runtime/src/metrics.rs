@@ -7,6 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 /// Labels of an answered request.
@@ -157,6 +158,14 @@ pub struct Metrics {
     pub(crate) cache_entries: Family<CacheLabels, Gauge>,
 }
 
+/// Creates a registry that names the build.
+fn registry(commit: &'static str) -> Registry {
+    let mut registry = Registry::with_prefix("entente");
+    let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION")), ("commit", commit)]);
+    registry.register("build", "The program that runs", build);
+    registry
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         Self::new()
@@ -164,10 +173,16 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Creates metrics, all zero.
+    /// Creates metrics, all zero, of a build without a commit.
     #[must_use]
     pub fn new() -> Self {
-        let mut registry = Registry::with_prefix("entente");
+        Self::of_build("unknown")
+    }
+
+    /// Creates metrics, all zero, of the build from this commit.
+    #[must_use]
+    pub fn of_build(commit: &'static str) -> Self {
+        let mut registry = registry(commit);
         let seconds = || Histogram::new(exponential_buckets(0.000_25, 2.0, 16));
         let metrics = Self {
             registry: Arc::default(),
