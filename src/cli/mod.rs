@@ -3,6 +3,7 @@
 
 mod database;
 mod demo;
+mod first_key;
 mod prune;
 mod run;
 mod stdio;
@@ -49,6 +50,8 @@ enum Command {
     Prune(prune::Prune),
     #[command(flatten)]
     Client(Box<entente_client::Command>),
+    /// Print a fresh key, for `ENTENTE_BOOTSTRAP_KEY` or its file; it needs no server
+    BootstrapKey,
     /// Print the OpenAPI document
     Openapi,
     /// Print a script that completes the commands in a shell, such as `source <(entente completions bash)`
@@ -109,6 +112,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Doctor => database::doctor().await,
         Command::Prune(prune) => prune.run().await,
         Command::Client(command) => command.run().await,
+        Command::BootstrapKey => first_key::print(),
         Command::Openapi => openapi(),
         Command::Completions { shell } => completions(shell),
     }
