@@ -14,7 +14,7 @@ mkdir -p "$out"
 .venv/packaging/bin/maturin build --quiet --profile "$profile" --out "$out"
 
 # The tarball has the program of the wheel, so that both are one build.
-stage=$(mktemp -d)
+stage=$(mktemp -d -p "$out")
 trap 'rm -rf "$stage"' EXIT
 python3 -m zipfile -e "$out"/*.whl "$stage/wheel"
 version=$(basename "$stage"/wheel/*.data | sed -E 's/^[^-]*-(.*)\.data$/\1/')
@@ -25,6 +25,7 @@ cp LICENSE README.md CHANGELOG.md .env.example "$stage/$name/"
 cp -r deploy "$stage/$name/"
 for shell in bash zsh fish; do "$stage/$name/entente" completions "$shell" > "$stage/$name/completions/entente.$shell"; done
 tar -C "$stage" --owner=0 --group=0 --numeric-owner -czf "$out/$name.tar.gz" "$name"
+rm -rf "$stage"
 
 (cd "$out" && sha256sum -- *.tar.gz *.whl > SHA256SUMS)
 ls -lh "$out"

@@ -1,6 +1,7 @@
 # The tarball and the wheel of `make dist`, each run in an empty place: no checkout, nothing on PATH, and for the wheel no installed
 # PostgreSQL. ENTENTE_DIST names a directory of a finished build; without it the unoptimised program is packed in the same way.
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 import urllib.request
 from pathlib import Path
@@ -24,28 +26,35 @@ COREUTILS = ["cat", "env", "ls", "sh", "sleep", "tr"]
 DEMO_LIMIT = 300
 
 
+@contextlib.contextmanager
+def directory():
+    """An empty directory on a disk: the unoptimised program is large, and memory may not be executable."""
+    with tempfile.TemporaryDirectory(prefix="entente-dist-", dir="/var/tmp") as made:
+        # When the tests run as root, PostgreSQL runs as another user, which needs access.
+        os.chmod(made, 0o755)
+        yield Path(made)
+
+
 @pytest.fixture(scope="session")
-def dist(tmp_path_factory) -> Path:
+def dist():
     """A directory with a tarball and a wheel."""
     if built := os.environ.get("ENTENTE_DIST"):
-        return ROOT / built
-    out = tmp_path_factory.mktemp("dist")
-    # The profile of the tests' program, so that nothing is compiled.
-    subprocess.run([ROOT / "scripts" / "dist.sh", "dev", out], check=True)
-    return out
+        yield ROOT / built
+        return
+    with directory() as out:
+        # The profile of the tests' program, so that nothing is compiled.
+        subprocess.run([ROOT / "scripts" / "dist.sh", "dev", out / "dist"], check=True)
+        yield out / "dist"
 
 
 @pytest.fixture
-def place(tmp_path_factory) -> Path:
-    """An empty directory. When the tests run as root, PostgreSQL runs as another user, which needs access."""
-    place = tmp_path_factory.mktemp("place")
-    for folder in (place, *place.parents):
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o111)
-    (place / "bin").mkdir()
-    for name in COREUTILS:
-        (place / "bin" / name).symlink_to(next(path for path in (Path("/usr/bin", name), Path("/bin", name)) if path.exists()))
-    return place
+def place():
+    """An empty place: a directory with a few programs, the only ones on PATH."""
+    with directory() as place:
+        (place / "bin").mkdir()
+        for name in COREUTILS:
+            (place / "bin" / name).symlink_to(next(path for path in (Path("/usr/bin", name), Path("/bin", name)) if path.exists()))
+        yield place
 
 
 def alone(place: Path) -> dict[str, str]:
