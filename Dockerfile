@@ -8,7 +8,7 @@ WORKDIR /src
 # much larger line tables do not.
 ENV SQLX_OFFLINE=true \
     CARGO_PROFILE_RELEASE_STRIP=debuginfo
-COPY Cargo.toml Cargo.lock ./
+COPY Cargo.toml Cargo.lock build.rs ./
 COPY .sqlx .sqlx
 COPY migrations migrations
 COPY openapi openapi
@@ -17,14 +17,16 @@ COPY templates templates
 COPY assets assets
 COPY crates crates
 COPY src src
+# The commit that `entente --version` prints; the repository itself is not sent to the builder.
+ARG BUILD_COMMIT
 # What was downloaded and compiled before is kept between builds, so that a change compiles only itself.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked --bin entente && \
+    BUILD_COMMIT=$BUILD_COMMIT cargo build --release --locked --bin entente && \
     cp target/release/entente /entente
 
 FROM debian:trixie-slim
-# Certificate authorities, for what the server asks of others over HTTPS.
+# Certificate authorities, for a bus over TLS (NATS). What the server asks of others over HTTPS trusts those compiled in.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /entente /usr/local/bin/entente
 # Nobody in particular: the server writes no file and needs no account.

@@ -5,7 +5,7 @@ SHELL := bash
 # Queries are checked against the schema recorded in .sqlx; `make sqlx` records it again.
 export SQLX_OFFLINE := true
 
-.PHONY: help setup run demo test test-one unit clients web lint sqlx schema bless deny bench bench-smoke bench-peers fuzz soak chaos clean
+.PHONY: help setup run demo dist test test-one unit clients packaging web lint sqlx schema bless deny bench bench-smoke bench-peers fuzz soak chaos clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -23,6 +23,10 @@ demo: ## Run a complete scenario, and print a transcript
 	@scripts/compiling.sh
 	@cargo run --profile quick -- demo
 
+dist: ## Build a release: a tarball and a Python wheel, in target/dist
+	@scripts/setup.sh dist
+	@scripts/dist.sh
+
 # AGAIN=--again repeats each failed test once, alone, as in continuous integration.
 test: setup ## Run all checks: lints, tests, foreign clients; prints the time of each step and the slowest tests
 	@scripts/test.py $(AGAIN)
@@ -36,6 +40,9 @@ unit: setup ## Run the Rust tests: the domain's properties, and the whole server
 
 clients: setup ## Run unmodified foreign clients against a real server
 	@scripts/test.py clients
+
+packaging: setup ## Pack a release and run it in an empty place; check the workflows and the files in deploy/
+	@scripts/test.py packaging
 
 web: setup ## Test the pages in a real browser; screenshots go to tests/web/output
 	@scripts/test.py web

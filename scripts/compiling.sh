@@ -4,4 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
 [ -x "$target/quick/entente" ] ||
-  echo "Compiling Entente and its dependencies for the first time: several minutes on two cores. Later runs take seconds."
+  cat <<'END'
+Compiling Entente and its dependencies for the first time, without optimisation: several minutes on two cores. Cargo names each
+crate as it comes to it, the server's own ones (entente-…) last. Then the server starts; later runs take seconds.
+END

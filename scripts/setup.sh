@@ -2,9 +2,10 @@
 # Installs missing tools for building, running and testing: a C compiler, PostgreSQL's programs, PgBouncer, NATS, the Python
 # clients with the examples of their sdists, and a browser with its driver. Any version of Node.js with npm suffices: the
 # tests bring their own in node_modules. With the argument `run` it skips Python and the browser, which only the tests need;
-# with `deny` it installs only cargo-deny, which takes minutes where it must be compiled; with `chaos` only what the test of a
-# failover needs: PostgreSQL's programs, Patroni, etcd and HAProxy, on Debian; with `peers` also the programs that
-# `make bench-peers` compares Entente with. Does nothing, quickly, when everything is installed.
+# with `deny` it installs only cargo-deny, which takes minutes where it must be compiled; with `dist` only what `make dist` needs,
+# into .venv/packaging; with `chaos` only what the test of a failover needs: PostgreSQL's programs, Patroni, etcd and HAProxy, on Debian;
+# with `peers` also the programs that `make bench-peers` compares Entente with. Does nothing, quickly, when everything is installed.
+# Before it installs packages of the system it names them, and asks on a terminal.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +13,25 @@ if [ "${1:-}" = deny ]; then
   if cargo deny --version >/dev/null 2>&1; then exit; fi
   echo "installing: cargo-deny"
   if command -v brew >/dev/null; then brew install cargo-deny; else cargo install --quiet --locked cargo-deny; fi
+  exit
+fi
+
+# What packs the wheel, and checks the package and the files for operators; and what the wheel depends on, so that its test needs
+# no network.
+packaging() {
+  local stamp=.venv/packaging/.installed requirements=tests/packaging/requirements.txt
+  if [ ! -e "$stamp" ] || [ "$requirements" -nt "$stamp" ] || [ pyproject.toml -nt "$stamp" ]; then
+    echo "installing what packs the wheel, and checks it, into .venv/packaging"
+    python3 -m venv .venv/packaging
+    .venv/packaging/bin/pip install --quiet --disable-pip-version-check -r "$requirements"
+    sed -nE 's/^dependencies = \["(.*)"\]$/\1/p' pyproject.toml |
+      .venv/packaging/bin/pip download --quiet --disable-pip-version-check --dest .venv/packaging/wheels -r /dev/stdin
+    touch "$stamp"
+  fi
+}
+
+if [ "${1:-}" = dist ]; then
+  packaging
   exit
 fi
 
@@ -46,6 +66,18 @@ has_browser() {
     [ -x /Applications/Chromium.app/Contents/MacOS/Chromium ]
 }
 
+# Names the packages of the system that will be installed, and what for; on a terminal it asks.
+announce() {
+  echo "These packages of the system are missing, and will be installed${2:+ ($2)}: $1"
+  if [ -t 0 ] && [ -t 1 ] && [ -z "${CI:-}" ]; then
+    read -r -p "Install them now? [Y/n] " answer
+    case "$answer" in
+      "" | [Yy]*) ;;
+      *) echo "Nothing was installed. Install them yourself, or name your own with ENTENTE_PG_BIN." >&2; exit 1 ;;
+    esac
+  fi
+}
+
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 # Runs Debian's installer in a way that starts no service of the packages, now or at the next boot: the tests start their own.
@@ -69,7 +101,7 @@ if [ "${1:-}" = chaos ]; then
   has_program etcd || packages+=(etcd-server)
   has_program haproxy || packages+=(haproxy)
   [ ${#packages[@]} -gt 0 ] || exit 0
-  echo "installing: ${packages[*]}"
+  announce "${packages[*]}" "by apt-get, as root"
   command -v apt-get >/dev/null || { echo "the test of a failover needs Linux with Debian's packages: ${packages[*]}" >&2; exit 1; }
   as_root apt-get update -qq
   install_without_services "${packages[@]}"
@@ -101,24 +133,27 @@ if [ "${1:-}" != run ]; then
   has_pgbouncer || packages+=(pgbouncer)
   has_nats || packages+=(nats-server)
   has_browser || packages+=(chromium)
+  # Debian's package with promtool, which checks deploy/prometheus.
+  has_program promtool || packages+=(prometheus)
   command -v npm >/dev/null || packages+=(nodejs npm)
 fi
 
 if [ ${#packages[@]} -gt 0 ]; then
-  echo "installing: ${packages[*]}"
   if command -v apt-get >/dev/null; then
+    announce "${packages[*]}" "by apt-get, as root; no service of them is started"
     # Debian's package creates a cluster by default; Entente creates its own, so disable that.
     as_root mkdir -p /etc/postgresql-common
     [ -e /etc/postgresql-common/createcluster.conf ] ||
       echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
     as_root apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive as_root apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+    install_without_services "${packages[@]}"
   elif command -v brew >/dev/null; then
+    announce "${packages[*]}" "by brew, under its names for them"
     brew install postgresql@17
-    [ "${1:-}" = run ] || brew install python3 node pgbouncer nats-server
+    [ "${1:-}" = run ] || brew install python3 node pgbouncer nats-server prometheus
     has_browser || [ "${1:-}" = run ] || brew install --cask google-chrome
   else
-    echo "cannot install them here; install PostgreSQL 15 or newer and a C compiler yourself, for the tests also PgBouncer, nats-server, Python 3, Node.js with npm and Chromium" >&2
+    echo "cannot install them here; install PostgreSQL 15 or newer and a C compiler yourself, for the tests also PgBouncer, nats-server, Python 3, Node.js with npm, Chromium and promtool" >&2
     exit 1
   fi
 fi
@@ -143,6 +178,8 @@ if [ ! -e "$stamp" ] || [ "${requirements[0]}" -nt "$stamp" ] || [ "${requiremen
   done
   touch "$stamp"
 fi
+
+packaging
 
 stamp=.venv/litellm/.installed
 requirements=tests/clients/requirements-litellm.txt

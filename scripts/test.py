@@ -23,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv" / "bin" / "python"
+PACKAGING = ROOT / ".venv" / "packaging" / "bin" / "python"
 PAGES = ROOT / "tests" / "web"
 # Foreign client that computes for as long as all others together.
 FUZZER = "tests/clients/test_document.py"
@@ -230,22 +231,28 @@ def clients(run):
         return [failure for failures in pool.map(lambda chosen: pytest(run, chosen), selections) for failure in failures]
 
 
-def pytest(run, chosen):
-    """Runs tests of foreign clients, and records their times and failures."""
+def pytest(run, chosen, python=PYTHON):
+    """Runs tests in Python, and records their times and failures."""
     failures = []
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        _, status = lines_of([PYTHON, "-m", "pytest", "-q", *chosen, f"--junitxml={report}"])
+        _, status = lines_of([python, "-m", "pytest", "-q", *chosen, f"--junitxml={report}"])
         if not report.exists():
             raise subprocess.CalledProcessError(status, "pytest")
         for case, name, seconds, log in cases(report):
             test = "/".join(case.get("classname").split(".")) + f".py::{name}"
             run.tests.append((seconds, test))
             if log is not None:
-                failures.append(Failure(test, log, [PYTHON, "-m", "pytest", "-q", test]))
+                failures.append(Failure(test, log, [python, "-m", "pytest", "-q", test]))
     if status != 0 and not failures:
         raise subprocess.CalledProcessError(status, "pytest")
     return failures
+
+
+def packaging(run):
+    """Packs the unoptimised program as a release is packed, runs it in empty places, and checks the files for operators."""
+    command("cargo", "build", "--quiet")
+    return pytest(run, ["tests/packaging"], PACKAGING)
 
 
 def web(run):
@@ -276,7 +283,7 @@ def page(run, file):
     return failures
 
 
-STEPS = {"lint": lint, "build": build, "rust": rust, "bench": bench, "clients": clients, "web": web}
+STEPS = {"lint": lint, "build": build, "rust": rust, "bench": bench, "clients": clients, "packaging": packaging, "web": web}
 
 
 def main():

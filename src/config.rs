@@ -7,6 +7,7 @@ pub mod bus;
 mod collector;
 pub mod credentials;
 pub mod federation;
+pub mod first_key;
 pub mod http;
 mod ingest;
 mod jobs;
@@ -46,6 +47,7 @@ use zeroize::Zeroizing;
 
 use self::bus::BusConfig;
 use self::credentials::CredentialConfig;
+use self::first_key::FirstKey;
 use self::http::HttpConfig;
 use self::names::Judged;
 use self::peers::PeerConfig;
@@ -112,6 +114,8 @@ pub struct Config {
     pub loops: LoopPolicy,
     /// Time that an idempotency key is remembered.
     pub idempotency_window: Duration,
+    /// Where the first key of a new database comes from.
+    pub first_key: FirstKey,
     /// The server's signing key; `None` for the one stored in the database.
     pub signing_key: Option<Signer>,
     /// Number of events after which a log gets a checkpoint; `None` for never.
@@ -352,6 +356,7 @@ impl Config {
                         (1..=8_760).contains(n)
                     }),
             ),
+            first_key: from.first_key(),
             signing_key: from.signing_key("ENTENTE_SIGNING_KEY"),
             checkpoint_every: Some(from.parsed(
                 "ENTENTE_CHECKPOINT_EVERY",

@@ -238,7 +238,7 @@ impl Server {
         let listener = TcpListener::bind(config.bind).map_err(unbound)?;
         // The first request with a query reads the parameters from the OpenAPI document, which takes a while to build.
         let _building = tokio::task::spawn_blocking(entente_api::app::document);
-        let metrics = Metrics::new();
+        let metrics = Metrics::of_build(env!("ENTENTE_COMMIT"));
         let tasks = Tasks::new(&metrics);
         let routes = Routes::find(database, direct).await?;
         let pools = Pools::open(&config, &routes, &tasks).await?;

@@ -5,6 +5,7 @@
 mod backup;
 mod database;
 mod demo;
+mod first_key;
 mod prune;
 mod run;
 mod stdio;
@@ -22,9 +23,12 @@ pub use entente_client::failures::Report;
 use entente_client::failures::STATUSES;
 pub use entente_client::{Done, Failure};
 
+/// Version of the program, with the commit that it was built from (`build.rs`).
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ENTENTE_COMMIT"), ")");
+
 /// The coordination server for AI agents.
 #[derive(Debug, Parser)]
-#[command(version, about, propagate_version = true, after_long_help = STATUSES)]
+#[command(version = VERSION, about, propagate_version = true, after_long_help = STATUSES)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -52,6 +56,8 @@ enum Command {
     Restore(backup::Restore),
     #[command(flatten)]
     Client(Box<entente_client::Command>),
+    /// Print a fresh key, for `ENTENTE_BOOTSTRAP_KEY` or its file; it needs no server
+    BootstrapKey,
     /// Print the OpenAPI document
     Openapi,
     /// Print a script that completes the commands in a shell, such as `source <(entente completions bash)`
@@ -114,6 +120,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Backup(backup) => backup.run().await,
         Command::Restore(restore) => restore.run().await,
         Command::Client(command) => command.run().await,
+        Command::BootstrapKey => first_key::print(),
         Command::Openapi => openapi(),
         Command::Completions { shell } => completions(shell),
     }

@@ -15,7 +15,7 @@ use entente_runtime::signals::Signals;
 use entente_store::private::Private;
 use sqlx::postgres::PgConnectOptions;
 
-use super::{Done, Failure, vault_key, welcome};
+use super::{Done, Failure, first_key, vault_key, welcome};
 use crate::config::Config;
 use crate::startup::{Parts, Server, StartError, patiently};
 use crate::telemetry;
@@ -92,14 +92,9 @@ pub async fn serve() -> Done {
     }
     telemetry::init(&config);
     let mut signals = Signals::listen()?;
+    let wanted = config.first_key.clone();
     let (server, private) = start(config, Vec::new(), &mut signals).await?;
-    let first = seeds::bootstrap(&server.ctx).await?.and_then(|new| {
-        operator_key(
-            "This is the first start. The operator's key, shown only now, makes principals, keys and links. Agents get keys of their \
-             own (`entente key create`); give them none that does everything:",
-            &new,
-        )
-    });
+    let first = first_key::create(&server.ctx, &wanted).await?;
     let listens = format!("Entente listens on http://{}", server.address);
     let lines: Vec<String> = first.into_iter().chain([listens]).collect();
     run_announced(server, private, signals, &lines).await
@@ -158,7 +153,7 @@ pub async fn dev(arguments: Dev) -> Done {
 
 /// Returns the text that shows the operator's key, under another name than agents' keys, and without `export`:
 /// programs started afterwards do not inherit it.
-fn operator_key(what: &str, new: &NewKey) -> Option<String> {
+pub(super) fn operator_key(what: &str, new: &NewKey) -> Option<String> {
     new.secret.as_ref().map(|secret| format!("{what}\n\n  ENTENTE_OPERATOR_KEY={}", secret.0))
 }
 

@@ -68,6 +68,20 @@ fn a_bad_value_is_refused_with_its_name() {
 }
 
 #[test]
+fn a_first_key_comes_from_one_place_and_is_named_nowhere() {
+    let judged = |settings: &'static [(&str, &str)]| {
+        let get =
+            move |name: &str| settings.iter().find(|(known, _)| *known == name).map(|(_, v)| (*v).to_owned());
+        Config::read(&get).map(|config| format!("{config:?}")).map_err(|fault| fault.to_string())
+    };
+    let said = judged(&[("ENTENTE_BOOTSTRAP_KEY", "a password")]).unwrap_err();
+    assert!(said.contains("ENTENTE_BOOTSTRAP_KEY") && !said.contains("a password"), "{said}");
+    let both = judged(&[("ENTENTE_BOOTSTRAP_KEY", "a password"), ("ENTENTE_BOOTSTRAP_KEY_FILE", "/a/file")]);
+    assert!(both.unwrap_err().contains("not both"));
+    assert!(judged(&[("ENTENTE_BOOTSTRAP_KEY_FILE", "/a/file")]).is_ok());
+}
+
+#[test]
 fn the_length_of_a_secret_of_tokens_is_judged_apart() {
     let judged = |secret: Option<&'static str>| {
         let config = Config::read(&move |name| {

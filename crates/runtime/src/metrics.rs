@@ -95,6 +95,14 @@ pub struct Metrics {
     pub(crate) cache_entries: Family<CacheLabels, Gauge>,
 }
 
+/// Creates a registry that names the build.
+fn registry(commit: &'static str) -> Registry {
+    let mut registry = Registry::with_prefix("entente");
+    let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION")), ("commit", commit)]);
+    registry.register("build", "The program that runs", build);
+    registry
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         Self::new()
@@ -102,10 +110,16 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Creates metrics, all zero.
+    /// Creates metrics, all zero, of a build without a commit.
     #[must_use]
     pub fn new() -> Self {
-        let mut registry = Registry::with_prefix("entente");
+        Self::of_build("unknown")
+    }
+
+    /// Creates metrics, all zero, of the build from this commit.
+    #[must_use]
+    pub fn of_build(commit: &'static str) -> Self {
+        let mut registry = registry(commit);
         let metrics = Self {
             registry: Arc::default(),
             pools: Arc::default(),
@@ -144,11 +158,6 @@ impl Metrics {
         registry.register("forwards", "Commands handed to other servers", metrics.forwards.clone());
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
         registry.register_collector(Box::new(Arc::clone(&metrics.pools)));
-        registry.register(
-            "build",
-            "The running release",
-            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
-        );
         metrics.register_background(&mut registry);
         metrics.register_moments(&mut registry);
         metrics.register_caches(&mut registry);

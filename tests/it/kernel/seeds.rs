@@ -1,4 +1,4 @@
-//! The first key of a new database: printed once by `entente serve`.
+//! The first key of a new database: printed once by `entente serve`, or given by a setting or a file and not printed.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -12,12 +12,23 @@ use crate::harness::{Client, Cluster};
 /// Runs `entente serve`; returns its output, the printed key, and the status of a request with `try_key` or else
 /// the printed key.
 async fn serve(url: &str, dir: &std::path::Path, try_key: Option<&str>) -> (String, Option<String>, u16) {
+    serve_with(url, dir, try_key, &[]).await
+}
+
+/// As [`serve`], with further settings.
+async fn serve_with(
+    url: &str,
+    dir: &std::path::Path,
+    try_key: Option<&str>,
+    settings: &[(&str, &str)],
+) -> (String, Option<String>, u16) {
     let mut server = Command::new(env!("CARGO_BIN_EXE_entente"))
         .arg("serve")
         .current_dir(dir)
         .env_clear()
         .env("DATABASE_URL", url)
         .env("ENTENTE_BIND", "127.0.0.1:0")
+        .envs(settings.iter().copied())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .kill_on_drop(true)
@@ -61,5 +72,43 @@ async fn the_first_key_is_printed_once() {
     assert_eq!(again, None, "{printed}");
     assert!(!printed.contains("ent_"), "{printed}");
     assert_eq!(status, 200, "the key goes on working");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_given_first_key_is_never_printed() {
+    let dir = std::env::temp_dir().join(format!("entente-given-key-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let program = || std::process::Command::new(env!("CARGO_BIN_EXE_entente"));
+    let made = program().arg("bootstrap-key").env_clear().current_dir(&dir).output().unwrap();
+    let given = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+    let fresh = async || {
+        let database = Cluster::get().fresh_database().await;
+        Cluster::get().options(&database).to_url_lossy().to_string()
+    };
+
+    let url = fresh().await;
+    let (printed, _, status) =
+        serve_with(&url, &dir, Some(&given), &[("ENTENTE_BOOTSTRAP_KEY", given.as_str())]).await;
+    assert!(printed.contains("The operator's key is in ENTENTE_BOOTSTRAP_KEY"), "{printed}");
+    assert!(!printed.contains("ent_"), "{printed}");
+    assert_eq!(status, 200);
+
+    // A file that exists gives the key, one that is missing is created.
+    let file = dir.join("operator.key");
+    let settings = [("ENTENTE_BOOTSTRAP_KEY_FILE", file.to_str().unwrap())];
+    std::fs::write(&file, format!("{given}\n")).unwrap();
+    let (printed, _, status) = serve_with(&fresh().await, &dir, Some(&given), &settings).await;
+    assert!(!printed.contains("ent_"), "{printed}");
+    assert_eq!(status, 200);
+    std::fs::remove_file(&file).unwrap();
+    let url = fresh().await;
+    let (printed, _, refused) = serve_with(&url, &dir, Some(&given), &settings).await;
+    assert!(printed.contains(file.to_str().unwrap()) && !printed.contains("ent_"), "{printed}");
+    assert_eq!(refused, 401, "this database has the key of the file");
+    let kept = std::fs::read_to_string(&file).unwrap();
+    let (printed, _, status) = serve_with(&url, &dir, Some(kept.trim()), &settings).await;
+    assert!(!printed.contains("first start"), "{printed}");
+    assert_eq!(status, 200);
     std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -32,17 +32,22 @@ impl std::fmt::Debug for Seed {
     }
 }
 
-/// Creates the first key, for a service with all scopes that may act as anybody; `None` if keys exist already.
+/// Whether no key exists yet: then this is the first start on this database.
 ///
 /// # Errors
 /// Returns database errors.
-pub async fn bootstrap(ctx: &Ctx) -> Outcome<Option<NewKey>> {
+pub async fn is_first_start(ctx: &Ctx) -> Outcome<bool> {
     let any =
         sqlx::query_scalar!("-- keys::any\n SELECT EXISTS (SELECT 1 FROM keys)").fetch_one(&ctx.pool).await?;
-    if any == Some(true) {
-        return Ok(None);
-    }
-    let presented = Presented::mint(&*ctx.chance);
+    Ok(any != Some(true))
+}
+
+/// Creates the first key, for a service with all scopes that may act as anybody; `None` if another server did so with the same
+/// key meanwhile.
+///
+/// # Errors
+/// Returns database errors.
+pub async fn bootstrap(ctx: &Ctx, presented: &Presented) -> Outcome<Option<NewKey>> {
     let key = plant(
         ctx,
         PrincipalKind::Service,

@@ -40,10 +40,9 @@ async fn requests_count_by_route_and_those_that_wait_apart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_process_its_release_and_its_pools_are_seen() {
     let world = World::with(Setup::live()).await;
-    assert_eq!(
-        value(&world, &format!("entente_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"))).await,
-        Some(1.0)
-    );
+    let version = env!("CARGO_PKG_VERSION");
+    let build = format!("entente_build_info{{version=\"{version}\",commit=\"development build\"}}");
+    assert_eq!(value(&world, &build).await, Some(1.0));
     let cpu = value(&world, "process_cpu_seconds_total").await.unwrap();
     assert!(cpu > 0.0);
     for (name, least) in [
