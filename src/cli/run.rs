@@ -94,7 +94,13 @@ pub async fn serve() -> Done {
     let mut signals = Signals::listen()?;
     let wanted = config.first_key.clone();
     let (server, private) = start(config, Vec::new(), &mut signals).await?;
-    let first = first_key::create(&server.ctx, &wanted).await?;
+    let first = match first_key::create(&server.ctx, &wanted).await {
+        Ok(first) => first,
+        Err(failure) => {
+            run_until(server, private, signals, std::future::ready(())).await?;
+            return Err(failure);
+        }
+    };
     let listens = format!("Entente listens on http://{}", server.address);
     let lines: Vec<String> = first.into_iter().chain([listens]).collect();
     run_announced(server, private, signals, &lines).await

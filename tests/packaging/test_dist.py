@@ -131,10 +131,10 @@ def test_an_installed_wheel_serves_within_a_minute(dist, place):
         [*words, program, "dev", "--bind", "127.0.0.1:0", "--data-dir", place / "data"],
         cwd=place, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     ) as server:
-        too_long = threading.Timer(60, server.kill)
+        too_long = threading.Timer(60, server.terminate)
         too_long.start()
         try:
-            link = next((line.strip() for line in server.stdout if line.strip().startswith("http://") and "/login" in line), None)
+            link = next((line.strip() for line in server.stdout if line.strip().startswith("http://") and "/l/" in line), None)
             assert link, server.stderr.read()
             with urllib.request.urlopen(link, timeout=10) as page:
                 assert page.status == 200
