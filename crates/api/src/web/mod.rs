@@ -20,6 +20,7 @@ mod jobs;
 mod live;
 mod login;
 mod queues;
+mod search;
 mod shell;
 mod threads;
 mod words;
@@ -47,6 +48,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     queues::routes(config);
     budgets::routes(config);
     threads::routes(config);
+    search::routes(config);
 }
 
 /// Starts a response with the headers common to all pages.
