@@ -16,6 +16,7 @@ mod figures;
 mod guard;
 mod held;
 mod inbox;
+mod inboxes;
 mod jobs;
 mod live;
 mod login;
@@ -48,6 +49,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     queues::routes(config);
     budgets::routes(config);
     threads::routes(config);
+    inboxes::routes(config);
     search::routes(config);
 }
 
