@@ -1,13 +1,15 @@
 //! `entente demo`: a complete scenario on a temporary server over real HTTP, with a transcript and an exit
 //! status that tells success. It uses only the public API. `demo/work.rs` covers leases, tasks and webhooks,
 //! `demo/jobs.rs` jobs and their streams, `demo/post.rs` envelopes, `demo/decision.rs` a person's
-//! decision, `demo/spending.rs` budgets and stops, and `demo/loops.rs` a loop of three agents.
+//! decision, `demo/spending.rs` budgets and stops, `demo/waking.rs` an agent that sleeps until something wakes it, and
+//! `demo/loops.rs` a loop of three agents.
 
 mod decision;
 mod jobs;
 mod loops;
 mod post;
 mod spending;
+mod waking;
 mod work;
 
 use std::io::{self, Write as _};
@@ -23,7 +25,7 @@ use entente_domain::openintent::intents::export::Export;
 use entente_kernel::identity::seeds;
 use entente_runtime::signals::Signals;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{Done, Failure, run};
 use crate::config::Config;
@@ -117,6 +119,21 @@ fn refused(answer: Result<Value, Refusal>, code: &str) -> Done {
     }
 }
 
+/// Waits until `look` finds something.
+async fn until(
+    fault: &str,
+    look: impl AsyncFn() -> Result<Option<Value>, Failure>,
+) -> Result<Value, Failure> {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look().await? {
+            return Ok(found);
+        }
+        hold(began.elapsed() < PATIENCE, fault)?;
+        sleep(PAUSE).await;
+    }
+}
+
 /// Clients and ids of the scenario.
 struct Stage {
     root: Api,
@@ -145,6 +162,7 @@ async fn story(root: &Api) -> Done {
     stage.post().await?;
     let person = stage.decision().await?;
     stage.spending(&person).await?;
+    stage.waking().await?;
     stage.thanks().await
 }
 

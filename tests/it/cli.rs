@@ -93,6 +93,11 @@ fn the_demo_tells_the_whole_story() {
         "human.ada doubles it",
         "403 stopped",
         "it is lifted, and work goes on",
+        "a digest and a next entry are in its inbox; it sleeps on",
+        "ms later, for \"The disk is full: stop writing.\"",
+        "place 1 digest notify of agent.researcher: \"The nightly copy is through.\"",
+        "place 2 next   notify of agent.researcher: \"Use schema v2.4 from now on.\"",
+        "it has seen everything up to place 3",
         "Everything went as it should",
     ] {
         assert!(transcript.contains(part), "the transcript lacks `{part}`:\n{transcript}");

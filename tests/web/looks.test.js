@@ -30,6 +30,9 @@ async function stage({ researcher, data, release, admin }) {
     await agent.post("/agents/register", { agent_id: id, role_id: role, heartbeat_config: { interval_seconds: 30, unhealthy_after_seconds: 90, dead_after_seconds: 300 } });
     await agent.send("POST", `/agents/${id}/heartbeat`, { status: "active", current_load: 1 });
   }
+  const hours = { from: "22:00", to: "07:00", time_zone: "Europe/Berlin", except: ["role:on-call"] };
+  await data.put("/agents/agent.data/inbox", { quiet_hours: hours, may_wake: ["agent.researcher", "role:release"] });
+  await data.get("/agents/agent.data/inbox?reader=session");
   const titles = ["Tidy the customer archive", "Prepare the fair in Lyon", "Release 1.4", "Summarise the Q1 dataset"];
   const intents = [];
   for (const title of titles) intents.push(await researcher.post("/intents", { title }));
@@ -113,7 +116,7 @@ async function check(page, name) {
 for (const colorScheme of ["light", "dark"]) {
   test(`axe finds nothing wrong with any page, ${colorScheme}`, async () => {
     const page = await windowOf(server, "human.ada", { admin: true, colorScheme, bypassCSP: true });
-    for (const path of ["/inbox", places.moment, places.talk, places.intent, "/terminal", "/threads", places.thread, "/inbox/bm_none", "/jobs", places.job, "/queues", "/budgets"]) {
+    for (const path of ["/inbox", places.moment, places.talk, places.intent, "/terminal", "/threads", places.thread, "/inbox/bm_none", "/jobs", places.job, "/queues", "/budgets", "/inboxes", "/inboxes?agent=agent.data", "/search", "/search?q=outliers"]) {
       await page.goto(server.url + path);
       await check(page, `${path}, ${colorScheme}`);
     }
@@ -142,13 +145,15 @@ for (const colorScheme of ["light", "dark"]) {
     await page.getByText("As it was sent").first().click();
     await page.screenshot({ path: `${output}/threads-${colorScheme}.png`, fullPage: true });
     assert.deepEqual(page.faults, []);
-    const phone = await windowOf(server, "human.ada", { colorScheme, viewport: { width: 390, height: 844 }, isMobile: true, deviceScaleFactor: 2 });
+    const phone = await windowOf(server, "human.ada", { admin: true, colorScheme, viewport: { width: 390, height: 844 }, isMobile: true, deviceScaleFactor: 2 });
     await phone.goto(server.url + places.moment);
     await phone.screenshot({ path: `${output}/phone-${colorScheme}.png`, fullPage: true });
-    await phone.goto(server.url + places.thread);
-    await phone.screenshot({ path: `${output}/phone-threads-${colorScheme}.png`, fullPage: true });
-    const wide = await phone.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-    assert.ok(wide <= 0, `a thread is ${wide} pixels too wide for a phone`);
+    for (const [path, name] of [[places.thread, "threads"], ["/inboxes?agent=agent.data", "agent-inbox"], ["/search?q=outliers", "search"]]) {
+      await phone.goto(server.url + path);
+      await phone.screenshot({ path: `${output}/phone-${name}-${colorScheme}.png`, fullPage: true });
+      const wide = await phone.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.ok(wide <= 0, `${path} is ${wide} pixels too wide for a phone`);
+    }
     const login = await window({ colorScheme, viewport: { width: 900, height: 640 } });
     await login.goto(`${server.url}/login`);
     await login.screenshot({ path: `${output}/login-${colorScheme}.png` });

@@ -42,6 +42,18 @@ pub fn item_id(entity: &str, seq: i64) -> String {
     format!("item_{}", Ulid(bits))
 }
 
+/// Event type of a ring of an agent's inbox. A subscription must name it: a filter of all types is one of records.
+pub const RING: &str = "inbox.ring";
+
+/// Returns the `webhook-id` of a ring; it is the same on every attempt and server, and another in an inbox that was closed and
+/// opened again.
+#[must_use]
+pub fn ring_id(agent: &str, opened_at: Timestamp, place: i64, rings: i32) -> String {
+    let digest = sha256(format!("ring\0{agent}\0{}\0{place}\0{rings}", opened_at.timestamp_micros()));
+    let bits = digest.first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
+    format!("ring_{}", Ulid(bits))
+}
+
 /// Origin of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -200,6 +212,7 @@ impl Endpoint {
             return Err(Refusal::field(Code::Unprocessable, "portfolio_id", "either", message));
         }
         check_whole(kind, &ask.event_types)?;
+        check_rings(narrowed || ask.portfolio_id.is_some(), &ask.event_types)?;
         Ok(Self {
             id,
             kind,
@@ -248,6 +261,9 @@ impl Endpoint {
         if let Some(types) = change.event_types {
             check_types(&types)?;
             check_whole(self.kind, &types)?;
+            let narrowed =
+                self.intent_id.is_some() || self.channel_id.is_some() || self.portfolio_id.is_some();
+            check_rings(narrowed, &types)?;
             next.event_types = types;
         }
         if change.expires_at.is_some() {
@@ -282,6 +298,12 @@ impl Endpoint {
         self.disabled.is_none() && self.expires_at.is_none_or(|end| end > now)
     }
 
+    /// Returns whether it subscribed to the rings of its agent's inbox.
+    #[must_use]
+    pub fn hears_rings(&self) -> bool {
+        self.event_types.iter().any(|name| name == RING)
+    }
+
     /// Returns whether it subscribed to this event type.
     #[must_use]
     pub fn wants(&self, event_type: &str) -> bool {
@@ -293,6 +315,17 @@ impl Endpoint {
 /// Refuses filters for mailboxes: filtered numbers would have gaps that look like lost envelopes.
 fn check_whole(kind: EndpointKind, types: &[String]) -> Result<(), Refusal> {
     if kind == EndpointKind::Mailbox && !types.is_empty() { Err(whole_mailbox()) } else { Ok(()) }
+}
+
+/// Refuses rings of an intent, a channel or a portfolio: an inbox is of all that reaches its agent.
+fn check_rings(narrowed: bool, types: &[String]) -> Result<(), Refusal> {
+    if !narrowed || types.iter().all(|name| name != RING) {
+        return Ok(());
+    }
+    let message = format!(
+        "`{RING}` is of the agent's whole inbox. Leave out `intent_id`, `channel_id` and `portfolio_id`, or subscribe to it apart."
+    );
+    Err(Refusal::field(Code::Unprocessable, "event_types", "whole", message))
 }
 
 fn whole_mailbox() -> Refusal {

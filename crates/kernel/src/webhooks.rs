@@ -1,10 +1,11 @@
 //! Shared state of one server's webhook tasks: the encoding of records for receivers, the receivers, and wake-ups.
-//! The tables are in `endpoints.rs`, `fanout.rs`, `replays.rs` and `deliveries.rs`.
+//! The tables are in `endpoints.rs`, `fanout.rs`, `replays.rs` and `deliveries.rs`; `rings.rs` queues the rings of inboxes.
 
 pub mod deliveries;
 pub mod endpoints;
 pub mod fanout;
 pub mod replays;
+mod rings;
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub struct Post {
     pub kind: String,
     /// The body.
     pub body: String,
-    /// Intent and number of the record in the log; `None` for a ping and for an item of a mailbox.
+    /// Intent and number of the record in the log; `None` for a ping, for an item of a mailbox and for a ring of an inbox.
     pub told: Option<(IntentId, i64)>,
     /// The channel of the record.
     pub channel_id: Option<ChannelId>,

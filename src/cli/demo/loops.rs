@@ -12,7 +12,7 @@ impl Stage {
     /// Three agents thank each other; the lineage of their messages is told, slowed and stopped, and one of them goes on
     /// when somebody has something new for it.
     pub(super) async fn thanks(&self) -> Done {
-        say("\n16. Three agents thank each other in a circle, which ends by itself")?;
+        say("\n17. Three agents thank each other in a circle, which ends by itself")?;
         let intent = self.root.post("/intents", &json!({ "title": "A polite evening" })).await?;
         let intent = text(&intent, "id")?;
         let acl = json!({ "default_policy": "open" });

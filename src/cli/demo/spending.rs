@@ -1,15 +1,12 @@
 //! Scenario of money: a budget's threshold asks a person, who raises it; and one call stops everybody.
 
-use std::time::Instant;
-
 use entente_client::moments::written;
 use entente_client::remote::Api;
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
 use super::decision::{PERSON, answer, resolution};
-use super::{PATIENCE, PAUSE, Stage, hold, refused, say, text};
-use crate::cli::{Done, Failure};
+use super::{Stage, refused, say, text, until};
+use crate::cli::Done;
 
 /// The person's choice: raise the limit by as much again.
 const DOUBLE: usize = 1;
@@ -70,20 +67,5 @@ impl Stage {
         self.data
             .post("/spend/reservations", &json!({ "model": "gpt-large", "reserve": { "USD": amount } }))
             .await
-    }
-}
-
-/// Waits until `look` finds something.
-async fn until(
-    fault: &str,
-    look: impl AsyncFn() -> Result<Option<Value>, Failure>,
-) -> Result<Value, Failure> {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look().await? {
-            return Ok(found);
-        }
-        hold(began.elapsed() < PATIENCE, fault)?;
-        sleep(PAUSE).await;
     }
 }

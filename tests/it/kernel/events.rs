@@ -2,7 +2,7 @@
 //! tampering.
 
 mod retention;
-mod search;
+pub(crate) mod search;
 
 use crate::harness::{Client, Value, World, json};
 

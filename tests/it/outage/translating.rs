@@ -59,6 +59,7 @@ async fn take_back(pool: &Pool) {
         ALTER TABLE agent_versions DROP COLUMN retry;
         ALTER TABLE jobs DROP COLUMN retry, DROP COLUMN queue_timeout, DROP COLUMN start_at;
         ALTER TABLE job_clock DROP COLUMN failures, DROP COLUMN not_before, DROP COLUMN queue_due_at;
+        DROP INDEX webhook_endpoints_of_inbox;
         DROP INDEX assignments_in_time, job_clock_ended, session_frames_by_job, session_follows_by_job, tasks_with_dependencies;
         CREATE INDEX messages_by_xid ON messages (xid);
         CREATE INDEX receipts_by_xid ON receipts (xid);

@@ -20,9 +20,9 @@ use serde::Deserialize;
 
 use super::figures::{self, Strip, Waits, lane_name};
 use super::guard::{PageResult, Visitor};
-use super::page;
 use super::shell::{Place, Shell};
 use super::words::{When, count, long};
+use super::{inboxes, page};
 use crate::ApiState;
 
 /// Maximum number of agents shown.
@@ -123,6 +123,8 @@ struct SpendRow {
 
 struct AgentRow {
     id: String,
+    /// Path of the agent's inbox, if the visitor may look into it.
+    inbox: Option<String>,
     role: Option<String>,
     status: &'static str,
     beat: Option<When>,
@@ -202,7 +204,7 @@ async fn show(
         agents: agents
             .iter()
             .filter(|one| one.status != AgentStatus::Deregistered)
-            .map(|one| agent_row(one, now))
+            .map(|one| agent_row(one, caller, now))
             .collect(),
         receivers: receivers.iter().map(|one| receiver_row(one, now)).collect(),
         chosen,
@@ -373,8 +375,13 @@ fn asker_row(one: &Rated) -> AskerRow {
     }
 }
 
-fn agent_row(agent: &Agent, now: Timestamp) -> AgentRow {
+fn agent_row(agent: &Agent, caller: &Caller, now: Timestamp) -> AgentRow {
+    let may_look = caller.has(Scope::AgentsRead)
+        && (caller.has(Scope::Admin)
+            || agent.principal_id == caller.principal()
+            || caller.grant.key.may_act_as(&agent.agent_id));
     AgentRow {
+        inbox: may_look.then(|| inboxes::path(&agent.agent_id)),
         id: agent.agent_id.clone(),
         role: agent.role_id.clone(),
         status: agent.status.as_str(),

@@ -20,6 +20,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::shell::{CrossSitePage, Notice};
+use super::words::escaped;
 use super::{cookies, page, see};
 
 /// Characters that a text field of a page accepts (`maxlength` in templates/moment.html).
@@ -118,16 +119,7 @@ impl ResponseError for PageError {
 
 /// Returns the path of the login page, which leads back to `next`.
 fn login_path(next: &str) -> String {
-    let escaped: String = next
-        .bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
-                char::from(byte).to_string()
-            }
-            other => format!("%{other:02X}"),
-        })
-        .collect();
-    format!("/login?next={escaped}")
+    format!("/login?next={}", escaped(next))
 }
 
 /// A logged-in visitor.

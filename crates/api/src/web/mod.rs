@@ -16,10 +16,12 @@ mod figures;
 mod guard;
 mod held;
 mod inbox;
+mod inboxes;
 mod jobs;
 mod live;
 mod login;
 mod queues;
+mod search;
 mod shell;
 mod threads;
 mod words;
@@ -47,6 +49,8 @@ pub fn routes(config: &mut web::ServiceConfig) {
     queues::routes(config);
     budgets::routes(config);
     threads::routes(config);
+    inboxes::routes(config);
+    search::routes(config);
 }
 
 /// Starts a response with the headers common to all pages.

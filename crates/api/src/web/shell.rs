@@ -19,6 +19,8 @@ pub enum Place {
     Budgets,
     /// The threads of envelopes.
     Threads,
+    /// The search.
+    Search,
     /// Any other page.
     Elsewhere,
 }
@@ -97,6 +99,11 @@ impl Shell {
     /// Returns whether the page belongs to the threads.
     pub fn in_threads(&self) -> bool {
         self.place == Place::Threads
+    }
+
+    /// Returns whether the page is the search.
+    pub fn in_search(&self) -> bool {
+        self.place == Place::Search
     }
 
     /// Returns whether the page is the dashboard.

@@ -1,4 +1,4 @@
-//! Formats times and numbers for people.
+//! Formats times and numbers for people, and texts for URLs.
 
 use chrono::SubsecRound as _;
 use entente_domain::clock::{Timestamp, rfc3339};
@@ -26,6 +26,18 @@ impl When {
         };
         Self { exact: rfc3339(at.trunc_subsecs(0)), day: at.format("%-d %b %H:%M UTC").to_string(), near }
     }
+}
+
+/// Escapes a text for a part of a URL.
+pub fn escaped(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
+                char::from(byte).to_string()
+            }
+            other => format!("%{other:02X}"),
+        })
+        .collect()
 }
 
 /// Formats a duration in its most significant unit.

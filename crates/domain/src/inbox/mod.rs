@@ -141,6 +141,25 @@ impl EntryKind {
     }
 }
 
+/// A ring of an entry that should wake, the first one or a later one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ring {
+    /// The agent whose inbox it is.
+    pub agent: String,
+    /// When the inbox was opened.
+    pub opened_at: Timestamp,
+    /// Place of the entry.
+    pub place: i64,
+    /// Kind of its object.
+    pub kind: EntryKind,
+    /// What happened.
+    pub what: String,
+    /// How often it rang before.
+    pub rings: i32,
+    /// When it happened.
+    pub at: Timestamp,
+}
+
 /// What an entry is about, as far as its level depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source<'a> {

@@ -1,6 +1,8 @@
 //! Words of stored texts, and searches for them. Both are brought to one plain form first: PostgreSQL's parser has rules for
 //! URLs, hyphens and numbers, and would split a text otherwise than a search for a part of it.
 
+use std::ops::Range;
+
 use chrono::DateTime;
 use uuid::Uuid;
 
@@ -291,28 +293,59 @@ impl Query {
         Some(format!("{before}{inner}{after}"))
     }
 
+    /// Splits a text at the words that were searched for, to show them; the parts together are the text.
+    #[must_use]
+    pub fn marked<'a>(&self, text: &'a str) -> Vec<Part<'a>> {
+        let mut parts = Vec::new();
+        let mut end = 0;
+        for word in self.found(text) {
+            parts.push(Part { text: &text[end..word.start], is_word: false });
+            end = word.end;
+            parts.push(Part { text: &text[word], is_word: true });
+        }
+        parts.push(Part { text: &text[end..], is_word: false });
+        parts.retain(|part| !part.text.is_empty());
+        parts
+    }
+
     /// Returns where a text has one of the words.
     fn place(&self, text: &str) -> Option<usize> {
+        self.found(text).next().map(|word| word.start)
+    }
+
+    /// Returns where a text has the words, in order.
+    fn found(&self, text: &str) -> impl Iterator<Item = Range<usize>> {
         let mut rest = text.char_indices().peekable();
-        loop {
-            while rest.next_if(|(_, char)| !char.is_alphanumeric()).is_some() {}
-            let (at, first) = rest.next()?;
-            let mut end = at + first.len_utf8();
-            if !stands_alone(first) {
-                while let Some((at, char)) =
-                    rest.next_if(|(_, char)| char.is_alphanumeric() && !stands_alone(*char))
+        std::iter::from_fn(move || {
+            loop {
+                while rest.next_if(|(_, char)| !char.is_alphanumeric()).is_some() {}
+                let (at, first) = rest.next()?;
+                let mut end = at + first.len_utf8();
+                if !stands_alone(first) {
+                    while let Some((at, char)) =
+                        rest.next_if(|(_, char)| char.is_alphanumeric() && !stands_alone(*char))
+                    {
+                        end = at + char.len_utf8();
+                    }
+                }
+                let word = &text[at..end];
+                if word.len() <= WORD_BYTES
+                    && self.words.contains(&word.chars().flat_map(char::to_lowercase).collect())
                 {
-                    end = at + char.len_utf8();
+                    return Some(at..end);
                 }
             }
-            let word = &text[at..end];
-            if word.len() <= WORD_BYTES
-                && self.words.contains(&word.chars().flat_map(char::to_lowercase).collect())
-            {
-                return Some(at);
-            }
-        }
+        })
     }
+}
+
+/// A part of a text: one of the words that were searched for, or what is between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The part as it is in the text.
+    pub text: &'a str,
+    /// Whether it is one of the words.
+    pub is_word: bool,
 }
 
 /// Splits a search into quotation marks, exclusions and what is between spaces.

@@ -162,7 +162,8 @@ struct SubscribeBody {
     /// The subscribing agent: only events visible to it are sent; defaults to the acting agent.
     #[serde(alias = "subscriberId")]
     subscriber_id: Option<String>,
-    /// Only events of these types, globs with `*`; defaults to all.
+    /// Only events of these types, globs with `*`; defaults to all. `inbox.ring`, which must be named, sends each ring of the
+    /// subscriber's open inbox: when an entry wakes, and again until it is seen, outside of quiet hours.
     #[serde(alias = "eventTypes")]
     event_types: Option<Vec<String>>,
     /// When the subscription expires.

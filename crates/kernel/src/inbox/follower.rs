@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use entente_domain::inbox::{Attention, Ring};
 use sqlx::PgConnection;
 
 use super::matching::{Item, Origin};
@@ -100,7 +101,7 @@ pub async fn step(ctx: &Ctx, mailboxes: Option<&[String]>) -> Outcome<Step> {
     let more = logs_reached > cursor.logs || more_jobs || !new_mail.items.is_empty();
     items.extend(ends);
     items.extend(new_mail.items);
-    let agents = enter(ctx, &mut tx, &items).await?;
+    let Entered { agents, is_queued } = enter(ctx, &mut tx, &items).await?;
     rows::move_mail(&mut tx, &new_mail.reached).await?;
     let reached = Cursor { logs: logs_reached, jobs: jobs_reached };
     if reached != cursor {
@@ -108,6 +109,9 @@ pub async fn step(ctx: &Ctx, mailboxes: Option<&[String]>) -> Outcome<Step> {
     }
     tx.commit().await?;
     agents.into_iter().for_each(|agent| ctx.feed.wake(WakeKey::AgentInbox(agent)));
+    if is_queued {
+        ctx.webhooks.wake();
+    }
     Ok(if more { Step::More } else { Step::Idle })
 }
 
@@ -123,29 +127,57 @@ fn over(items: &[Item]) -> Option<GlobalPosition> {
     })
 }
 
-/// Adds the entries of these items; returns the agents that got some.
-async fn enter(ctx: &Ctx, conn: &mut PgConnection, items: &[Item]) -> Outcome<Vec<String>> {
+/// What was done in a step.
+#[derive(Debug, Default)]
+struct Entered {
+    /// Agents that got entries.
+    agents: Vec<String>,
+    /// Whether rings were queued for webhooks.
+    is_queued: bool,
+}
+
+/// Adds the entries of these items, and queues the rings of those that wake for webhooks.
+async fn enter(ctx: &Ctx, conn: &mut PgConnection, items: &[Item]) -> Outcome<Entered> {
     let mut agents: Vec<&str> =
         items.iter().flat_map(|item| item.agents.iter().map(String::as_str)).collect();
     agents.sort_unstable();
     agents.dedup();
     let mut inboxes = rows::lock(conn, &agents).await?;
     if inboxes.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Entered::default());
     }
+    let now = ctx.now();
     let roles: HashMap<String, String> = matching::roles(conn, items, &inboxes).await?;
     let mut added: Vec<NewEntry> = Vec::new();
     for item in items {
-        matching::enter(item, &mut inboxes, &roles, ctx.now(), &mut added);
+        matching::enter(item, &mut inboxes, &roles, now, &mut added);
     }
     rows::add(conn, &added, &inboxes).await?;
     for (agent, inbox) in &mut inboxes {
         rows::evict(conn, agent, inbox).await?;
     }
+    let rings: Vec<Ring> = added
+        .iter()
+        .filter_map(|one| {
+            let inbox = inboxes.get(&one.agent)?;
+            let entry = &one.entry;
+            let level = entry.attention.at(inbox.settings.is_quiet(now), entry.breaks_through);
+            (level == Attention::Wake).then(|| Ring {
+                agent: one.agent.clone(),
+                opened_at: inbox.opened_at,
+                place: entry.place,
+                kind: entry.kind,
+                what: entry.what.clone(),
+                rings: entry.rings,
+                at: entry.at,
+            })
+        })
+        .collect();
+    let is_queued = ctx.webhooks.queue_rings(conn, &rings, now).await?;
     let mut told: Vec<String> = added.into_iter().map(|one| one.agent).collect();
     told.sort_unstable();
     told.dedup();
-    Ok(told)
+    Ok(Entered { agents: told, is_queued })
 }
 
 /// Returns the position in the logs, after which no message may be deleted yet; `None` while no inbox is open.

@@ -399,8 +399,8 @@ pub(super) fn enter(
                 at: item.at,
                 expires_at: item.expires_at.map_or(latest, |end| end.min(latest)),
                 rings: 0,
+                rings_at: wakes.then(|| inbox.settings.rings_at(now, level.breaks_through)),
             },
-            rings_at: wakes.then(|| inbox.settings.rings_at(now, level.breaks_through)),
         });
     }
 }

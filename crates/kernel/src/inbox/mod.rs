@@ -1,11 +1,13 @@
 //! Inboxes of agents: references to what reaches an agent, with a level of attention and a position per reader.
 //!
 //! `follower.rs` reads the logs behind their writers and writes entries; `matching.rs` finds whom a record is for;
-//! `reading.rs` returns entries with what they refer to, as far as the agent may still read it; `rows.rs` and `readers.rs` have the rows.
+//! `reading.rs` returns entries with what they refer to, as far as the agent may still read it; `looking.rs` shows an inbox from
+//! outside and changes nothing; `rows.rs` and `readers.rs` have the rows.
 //! The levels, quiet hours and digests are decided in `entente_domain::inbox`.
 
 mod contents;
 pub mod follower;
+pub mod looking;
 mod mail;
 mod matching;
 mod readers;

@@ -210,7 +210,7 @@ async fn again(
 }
 
 /// Loads what entries refer to, up to a number and a size; returns them, and whether some are left.
-async fn show(
+pub(super) async fn show(
     conn: &mut PgConnection,
     ctx: &Ctx,
     caller: &Caller,

@@ -41,12 +41,15 @@ pub struct Entry {
     pub expires_at: Timestamp,
     /// How often it rang.
     pub rings: i32,
+    /// When it rings next, unless it is seen.
+    pub rings_at: Option<Timestamp>,
 }
 
 /// An inbox to which entries are added, under its row's lock.
 #[derive(Debug)]
 pub(super) struct LockedInbox {
     pub settings: Settings,
+    pub opened_at: Timestamp,
     /// Positions in the logs and in the events of jobs after which it begins.
     pub begins: GlobalPosition,
     pub begins_job: (i64, i64),
@@ -59,7 +62,6 @@ pub(super) struct LockedInbox {
 pub(super) struct NewEntry {
     pub agent: String,
     pub entry: Entry,
-    pub rings_at: Option<Timestamp>,
 }
 
 fn settings_of(text: &str) -> Outcome<Settings> {
@@ -180,7 +182,7 @@ pub(super) async fn lock(conn: &mut PgConnection, agents: &[&str]) -> Outcome<Ha
     }
     let rows = sqlx::query!(
         "-- inboxes::lock
-         SELECT agent_id, settings, begins_global, begins_seq, begins_job, begins_job_seq, last_place, entries
+         SELECT agent_id, settings, opened_at, begins_global, begins_seq, begins_job, begins_job_seq, last_place, entries
          FROM inboxes WHERE agent_id = ANY($1) ORDER BY agent_id FOR UPDATE",
         agents as &[&str]
     )
@@ -190,6 +192,7 @@ pub(super) async fn lock(conn: &mut PgConnection, agents: &[&str]) -> Outcome<Ha
         .map(|row| {
             let inbox = LockedInbox {
                 settings: settings_of(&row.settings)?,
+                opened_at: row.opened_at,
                 begins: GlobalPosition { global: row.begins_global, seq: row.begins_seq },
                 begins_job: (row.begins_job, row.begins_job_seq),
                 last_place: row.last_place,
@@ -228,7 +231,7 @@ pub(super) async fn add(
         &added.iter().map(|one| one.entry.breaks_through).collect::<Vec<bool>>(),
         &added.iter().map(|one| one.entry.at).collect::<Vec<Timestamp>>(),
         &added.iter().map(|one| one.entry.expires_at).collect::<Vec<Timestamp>>(),
-        &added.iter().map(|one| one.rings_at).collect::<Vec<_>>() as &[Option<Timestamp>]
+        &added.iter().map(|one| one.entry.rings_at).collect::<Vec<_>>() as &[Option<Timestamp>]
     )
     .execute(&mut *conn)
     .await?;
@@ -304,7 +307,7 @@ macro_rules! select {
             Row,
             "-- " + $name + "
              SELECT place, kind, what, ref AS reference, intent_id, channel_id, sender, attention, breaks_through, at, expires_at,
-                    rings
+                    rings, rings_at
              FROM inbox_entries " + $rest
             $(, $argument)*
         )
@@ -324,6 +327,7 @@ struct Row {
     at: Timestamp,
     expires_at: Timestamp,
     rings: i32,
+    rings_at: Option<Timestamp>,
 }
 
 impl TryFrom<Row> for Entry {
@@ -344,6 +348,7 @@ impl TryFrom<Row> for Entry {
             at: row.at,
             expires_at: row.expires_at,
             rings: row.rings,
+            rings_at: row.rings_at,
         })
     }
 }
@@ -427,6 +432,46 @@ pub(super) async fn at_places(conn: &mut PgConnection, agent: &str, places: &[i6
     rows.into_iter().map(Entry::try_from).collect()
 }
 
+/// Returns the newest live entries of an inbox before a place, newest first.
+pub(super) async fn newest(
+    conn: &mut PgConnection,
+    agent: &str,
+    before: i64,
+    now: Timestamp,
+    limit: i64,
+) -> Outcome<Vec<Entry>> {
+    let rows = select!(
+        "inbox_entries::newest",
+        "WHERE agent_id = $1 AND place < $2 AND expires_at > $3 ORDER BY place DESC LIMIT $4",
+        agent,
+        before,
+        now,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Entry::try_from).collect()
+}
+
+/// Returns the newest live entries of an inbox that ring again, newest first.
+pub(super) async fn armed(
+    conn: &mut PgConnection,
+    agent: &str,
+    now: Timestamp,
+    limit: i64,
+) -> Outcome<Vec<Entry>> {
+    let rows = select!(
+        "inbox_entries::armed",
+        "WHERE agent_id = $1 AND rings_at IS NOT NULL AND expires_at > $2 ORDER BY place DESC LIMIT $3",
+        agent,
+        now,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Entry::try_from).collect()
+}
+
 /// Returns the entries of the level `digest`, as far as they are counted.
 pub(super) async fn digest(conn: &mut PgConnection, range: Range<'_>) -> Outcome<Vec<Counted>> {
     let rows = sqlx::query!(
@@ -486,7 +531,10 @@ pub(super) struct DueRing {
     pub agent: String,
     pub place: i64,
     pub breaks_through: bool,
+    pub kind: String,
+    pub what: String,
     pub rings: i32,
+    pub at: Timestamp,
 }
 
 /// Locks up to `limit` entries whose ring is due.
@@ -494,7 +542,7 @@ pub(super) async fn due_rings(conn: &mut PgConnection, now: Timestamp, limit: i6
     let rows = sqlx::query_as!(
         DueRing,
         "-- inbox_entries::due_rings
-         SELECT agent_id AS agent, place, breaks_through, rings FROM inbox_entries WHERE rings_at <= $1
+         SELECT agent_id AS agent, place, breaks_through, kind, what, rings, at FROM inbox_entries WHERE rings_at <= $1
          ORDER BY rings_at LIMIT $2 FOR UPDATE SKIP LOCKED",
         now,
         limit

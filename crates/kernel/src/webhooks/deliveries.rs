@@ -10,14 +10,14 @@ mod endpoint_leases;
 mod log;
 mod rows;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{AttemptId, EndpointId, IntentId, NodeId};
 use entente_domain::webhooks::retries::{Failure, again_after, given_up, pause};
 use entente_domain::webhooks::signing::Secrets;
-use entente_domain::webhooks::{DeliveryStatus, DisabledReason};
+use entente_domain::webhooks::{DeliveryStatus, DisabledReason, RING};
 
 use crate::channels;
 use crate::feed::reader;
@@ -25,6 +25,7 @@ use crate::feed::streams::VisibilityFilter;
 use crate::log::Record;
 use crate::webhooks::endpoints;
 use crate::webhooks::endpoints::Stored;
+use crate::webhooks::rings;
 use crate::{Ctx, Outcome};
 
 pub use endpoint_leases::Health;
@@ -174,10 +175,13 @@ async fn judge(
     let Some(mut visibility) = visibility else { return Ok(Vec::new()) };
     let told: Vec<(IntentId, i64)> = waiting.iter().filter_map(rows::Waiting::told).collect();
     let records: HashMap<(IntentId, i64), Record> = reader::at(ctx, &told).await?;
+    let rings = current_rings(ctx, stored, &visibility, waiting).await?;
     let mut seen = Vec::new();
     for one in waiting {
         let Some(told) = one.told() else {
-            seen.push(one.id);
+            if one.kind != RING || rings.contains(&one.webhook_id) {
+                seen.push(one.id);
+            }
             continue;
         };
         let sees = match records.get(&told) {
@@ -189,6 +193,22 @@ async fn judge(
         }
     }
     Ok(seen)
+}
+
+/// Returns the ids of those rings of an inbox that its agent should still hear.
+async fn current_rings(
+    ctx: &Ctx,
+    stored: &Stored,
+    visibility: &VisibilityFilter,
+    waiting: &[rows::Waiting],
+) -> Outcome<HashSet<String>> {
+    let bodies: Vec<&str> =
+        waiting.iter().filter(|one| one.kind == RING).map(|one| one.body.as_str()).collect();
+    if bodies.is_empty() || !stored.endpoint.hears_rings() {
+        return Ok(HashSet::new());
+    }
+    let mut conn = ctx.pool.acquire().await?;
+    rings::current(&mut conn, &visibility.caller, &bodies, ctx.now()).await
 }
 
 async fn sees_channel(

@@ -16,7 +16,7 @@ use entente_domain::ids::{EndpointId, IntentId, PortfolioId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::webhooks::signing::{Secret, Secrets};
-use entente_domain::webhooks::{DisabledReason, Endpoint, EndpointAsk, EndpointChange, EndpointKind};
+use entente_domain::webhooks::{DisabledReason, Endpoint, EndpointAsk, EndpointChange, EndpointKind, RING};
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -32,6 +32,7 @@ use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 pub use audience::grants;
 pub(crate) use audience::{Audience, powers};
 pub(crate) use retiring::retire;
+pub(super) use rows::of_inboxes;
 pub use rows::of_mailboxes;
 pub(crate) use rows::{Stored, find, sweep_removed};
 
@@ -79,6 +80,7 @@ pub async fn subscribe(
     }
     let now = work.now();
     let ask = scoped(ctx, work.conn(), &who, ask, now).await?;
+    require_inbox(work.conn(), caller, agent_id, &ask.event_types).await?;
     let most = ctx.settings.webhooks.per_principal;
     if rows::count(work.conn(), caller.principal(), now).await? >= i64::from(most) {
         let message =
@@ -98,6 +100,20 @@ pub async fn subscribe(
     work.record(event_draft(Kind::EndpointCreated, &endpoint, agent_id));
     let endpoint = work.finish(endpoint).await?;
     Ok(EndpointView { endpoint, health: Health::default(), secret: Some(secret) })
+}
+
+/// Requires that the caller may read the agent's inbox, if these types have its rings.
+async fn require_inbox(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    agent: &str,
+    types: &[String],
+) -> Outcome<()> {
+    if types.iter().all(|name| name != RING) {
+        return Ok(());
+    }
+    caller.require(Scope::AgentsRead)?;
+    if speaks_for(conn, caller, agent).await? { Ok(()) } else { Err(not_found("inbox")) }
 }
 
 /// Requires that the subscriber may read the subscribed resource; a channel also determines the intent.
@@ -225,6 +241,8 @@ pub async fn change(
         return Err(Refusal::new(Code::Forbidden, message).into());
     }
     let now = work.now();
+    require_inbox(work.conn(), caller, &before.agent_id, ask.event_types.as_deref().unwrap_or_default())
+        .await?;
     let after = before.changed(ask, now)?;
     let key = own.then_some(caller.grant.key.id);
     let begins = after.live(now) && !hearing(work.conn(), &stored, now).await?;

@@ -1,6 +1,7 @@
 //! Inboxes of agents: what reaches them, once each; positions of readers; levels, quiet hours, rings, digests, and limits.
 
 mod levels;
+mod rings;
 mod servers;
 mod sources;
 

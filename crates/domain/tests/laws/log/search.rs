@@ -57,6 +57,22 @@ proptest! {
     }
 
     #[test]
+    fn marked_parts_are_the_text_and_mark_its_words(text in "\\PC{0,60}", word in "[a-z\u{e9}]{1,5}", at in 0..60_usize) {
+        let query = Query::parse(&word).unwrap();
+        let texts = [text.clone(), format!("{text} {} {text}", word.to_uppercase()), text.chars().take(at).collect()];
+        for text in texts {
+            let parts = query.marked(&text);
+            prop_assert_eq!(parts.iter().map(|part| part.text).collect::<String>(), text.clone());
+            for part in &parts {
+                prop_assert!(!part.text.is_empty());
+                prop_assert_eq!(part.is_word, part.is_word && part.text.to_lowercase() == word, "{:?}", part);
+            }
+            let has = words(&text).text.split_whitespace().any(|one| one == word);
+            prop_assert_eq!(parts.iter().any(|part| part.is_word), has, "{}", text);
+        }
+    }
+
+    #[test]
     fn words_are_plain_and_within_the_limit(text in "\\PC{0,60}", times in 1..40_usize) {
         let many = words(&text.repeat(times * 40));
         prop_assert!(many.text.len() <= DOCUMENT_BYTES);

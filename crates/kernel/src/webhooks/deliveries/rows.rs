@@ -134,10 +134,10 @@ async fn insert_bodies(conn: &mut PgConnection, posts: &[Post], now: Timestamp) 
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub id: i64,
-    webhook_id: String,
+    pub webhook_id: String,
     attempts: i32,
     pub kind: String,
-    body: String,
+    pub body: String,
     intent_id: Option<uuid::Uuid>,
     seq: Option<i64>,
     pub channel_id: Option<uuid::Uuid>,

@@ -217,6 +217,36 @@ pub async fn of_mailboxes(
     Ok(found)
 }
 
+/// Returns the live endpoints that receive the rings of these agents' inboxes, by the agent; of a person's, only that person's
+/// own, as for mailboxes.
+///
+/// # Errors
+/// A database error.
+pub(in crate::webhooks) async fn of_inboxes(
+    conn: &mut PgConnection,
+    agents: &[&str],
+    now: Timestamp,
+) -> Outcome<HashMap<String, Vec<EndpointId>>> {
+    let rows = sqlx::query!(
+        "-- endpoints::of_inboxes
+         SELECT agent_id, id FROM webhook_endpoints
+         WHERE 'inbox.ring' = ANY (event_types) AND removed_at IS NULL AND agent_id = ANY ($1)
+           AND url IS NOT NULL AND disabled_at IS NULL AND (expires_at IS NULL OR expires_at > $2)
+           AND (agent_id = principal_id
+                OR coalesce((SELECT p.kind <> 'human' FROM principals p WHERE p.id = agent_id), agent_id NOT LIKE 'human.%'))
+         ORDER BY id",
+        agents as &[&str],
+        now
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut found: HashMap<String, Vec<EndpointId>> = HashMap::new();
+    for row in rows {
+        found.entry(row.agent_id).or_default().push(row.id.into());
+    }
+    Ok(found)
+}
+
 /// Returns the keys in force that each of these keys is or was rotated to: the original key, and the public
 /// id.
 pub(super) async fn heirs(
