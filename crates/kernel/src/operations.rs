@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use entente_domain::idempotency::Idempotency;
-use entente_domain::identity::epochs::Fence;
+use entente_domain::identity::fences::Fence;
 use entente_domain::ids::{IntentId, NodeId};
 use entente_runtime::fences;
 use entente_runtime::tasks::Tasks;
@@ -91,7 +91,7 @@ struct Command {
     intent_id: IntentId,
     once: Option<Idempotency>,
     operation: Box<dyn AnyOperation>,
-    fence: Option<Fence>,
+    fences: Vec<Fence>,
 }
 
 impl Command {
@@ -139,8 +139,8 @@ impl Ctx {
         once: Option<&Idempotency>,
     ) -> Outcome<O::Answer> {
         let (caller_of, once) = (caller.clone(), once.cloned());
-        let (operation, fence) = (Box::new(operation), fences::current().pop());
-        let command = Command { caller: caller_of, intent_id, once, operation, fence };
+        let (operation, fences) = (Box::new(operation), fences::current());
+        let command = Command { caller: caller_of, intent_id, once, operation, fences };
         let answers: Vec<Answer> = match self.operations.0.get() {
             Some(writers) => {
                 let answers = writers.submit(lock_key(intent_id).unsigned_abs(), vec![command]).await;
@@ -239,8 +239,8 @@ impl Many for Batch<'_> {
         lock_key(command.intent_id).cast_unsigned()
     }
 
-    fn fence(command: &Command) -> Option<&Fence> {
-        command.fence.as_ref()
+    fn fences(command: &Command) -> impl Iterator<Item = &Fence> {
+        command.fences.iter()
     }
 
     async fn together(&mut self, commands: &[&Command]) -> Outcome<Together<Answer>> {

@@ -1,6 +1,7 @@
 //! Agents (RFC-0016): registration, records, lists and statuses. `heartbeats.rs` covers heartbeats, `departures.rs`
-//! departures, `agents/sessions.rs` sessions and their epochs.
+//! departures, `agents/sessions.rs` sessions and their epochs, `agents/fences.rs` leases and claims that writes name.
 
+mod fences;
 mod handovers;
 mod sessions;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::Job;
 use entente_domain::arcp::jobs::ends::End;
-use entente_domain::identity::epochs::Fence;
+use entente_domain::identity::fences::Fence;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId, NodeId};
 use entente_domain::refusal::{Code, Refusal};
@@ -32,11 +32,11 @@ use crate::credentials;
 use crate::inventory;
 use crate::inventory::Known;
 
-/// A queued command, and the session of an agent that has to be its latest.
+/// A queued command, and what has to be so for it to take effect.
 #[derive(Debug, Clone)]
 struct Fenced {
     command: Command,
-    fence: Option<Fence>,
+    fences: Vec<Fence>,
 }
 
 /// What a command does.
@@ -109,8 +109,8 @@ impl Many for Batch<'_> {
         }
     }
 
-    fn fence(fenced: &Fenced) -> Option<&Fence> {
-        fenced.fence.as_ref()
+    fn fences(fenced: &Fenced) -> impl Iterator<Item = &Fence> {
+        fenced.fences.iter()
     }
 
     async fn together(&mut self, fenced: &[&Fenced]) -> Outcome<Together<Answer>> {
@@ -406,7 +406,7 @@ impl JobWriter {
     }
 
     async fn ask(&self, shard: u64, command: Command) -> Answer {
-        let fenced = Fenced { command, fence: fences::current().pop() };
+        let fenced = Fenced { command, fences: fences::current() };
         let mut answers = self.group.submit(shard, vec![fenced]).await;
         match answers.pop() {
             Some(Ok(answer)) => answer,
