@@ -100,6 +100,13 @@ impl Command {
         Some((self.caller.principal(), self.once.as_ref()?))
     }
 
+    /// Applies the operation: what it asks is judged by its own fences, not by those of the batch.
+    async fn apply(&self, work: &mut IntentTx<'_>) -> Outcome<Done> {
+        work.require_fenced()?;
+        let applied = self.operation.apply(&self.caller, self.once.as_ref(), work);
+        fences::within(self.fences.clone(), applied).await
+    }
+
     fn locks(&self) -> impl Iterator<Item = i64> {
         let once = self.once().map(|(principal, once)| idempotency::lock_key(principal, &once.key));
         std::iter::once(lock_key(self.intent_id)).chain(once)
@@ -172,10 +179,12 @@ pub async fn apply_within<O: Operation>(
     operation: &O,
 ) -> Outcome<(O::Answer, IntentLog)> {
     let now = ctx.now();
-    let question = Question { intent_id, agent: &caller.agent, once: None };
+    let lacks_epoch = fences::lack_epoch(&caller.agent);
+    let question = Question { intent_id, agent: &caller.agent, once: None, lacks_epoch };
     let facts = facts::load(conn, &[question], now).await?.pop().unwrap_or_default();
     let log = IntentLog::of(intent_id, facts.tail.as_ref(), None, now)?;
     let mut work = IntentTx::shared(ctx, conn, log, caller, None, facts);
+    work.require_fenced()?;
     let answer = operation.apply(caller, &mut work).await?;
     let left = work.leave();
     if left.log.has_advanced() {
@@ -276,6 +285,7 @@ async fn run(ctx: &Ctx, mut tx: Tx, commands: &[&Command]) -> Outcome<Vec<Answer
             intent_id: command.intent_id,
             agent: &command.caller.agent,
             once: command.once(),
+            lacks_epoch: fences::lack_epoch_of(&command.fences, &command.caller.agent),
         })
         .collect();
     let facts = facts::load(&mut tx, &questions, now).await?;
@@ -298,7 +308,7 @@ async fn run(ctx: &Ctx, mut tx: Tx, commands: &[&Command]) -> Outcome<Vec<Answer
         };
         let mark = log.mark();
         let mut work = IntentTx::shared(ctx, &mut tx, log, &command.caller, command.once.as_ref(), facts);
-        let done = command.operation.apply(&command.caller, command.once.as_ref(), &mut work).await;
+        let done = command.apply(&mut work).await;
         let mut left = work.leave();
         match done {
             Ok(done) => {

@@ -41,13 +41,27 @@ pub fn current() -> Vec<Fence> {
     FENCES.try_with(|fences| fences.borrow().clone()).unwrap_or_default()
 }
 
+/// Returns whether the current work is done for somebody who does not name an epoch of this agent. The server's own work has
+/// none to name.
+#[must_use]
+pub fn lack_epoch(agent: &str) -> bool {
+    FENCES.try_with(|fences| lack_epoch_of(&fences.borrow(), agent)).unwrap_or(false)
+}
+
+/// Returns whether none of these fences is an epoch of this agent.
+#[must_use]
+pub fn lack_epoch_of(fences: &[Fence], agent: &str) -> bool {
+    !fences.iter().filter_map(Fence::epoch).any(|epoch| epoch.agent == agent)
+}
+
 /// Removes the epoch of an agent from the fences of the current work, for an operation that requires it itself, and returns
 /// it.
 #[must_use]
 pub fn take_epoch(agent: &str) -> Option<Epoch> {
     let take = |fences: &RefCell<Vec<Fence>>| {
         let mut fences = fences.borrow_mut();
-        let place = fences.iter().position(|fence| fence.epoch().is_some_and(|epoch| epoch.agent == agent))?;
+        let place =
+            fences.iter().position(|fence| fence.epoch().is_some_and(|epoch| epoch.agent == agent))?;
         match fences.remove(place) {
             Fence::Epoch(epoch) => Some(epoch),
             Fence::Lease { .. } | Fence::Task { .. } | Fence::Job { .. } => None,

@@ -190,11 +190,14 @@ impl Beginning {
     /// wait for that with the lock of an intent. Leases and claims come after them: they end under the lock of their
     /// intent, and who has that would wait for a write that waits for the lock.
     pub(super) fn sql(&self, fences: &[Fence]) -> String {
-        let milliseconds = |name: &str, time: Duration| format!("SET LOCAL {name} = '{}ms'", time.as_millis());
+        let milliseconds =
+            |name: &str, time: Duration| format!("SET LOCAL {name} = '{}ms'", time.as_millis());
         let patience = self.patience.map(|time| milliseconds("lock_timeout", time));
         let idle = self.idle.map(|time| milliseconds("idle_in_transaction_session_timeout", time));
-        let (epochs, others): (Vec<&Fence>, Vec<&Fence>) = fences.iter().partition(|fence| fence.epoch().is_some());
-        let parts = [patience, idle, require(&epochs), lock(&self.locks), require(&others), Some("BEGIN".to_owned())];
+        let (epochs, others): (Vec<&Fence>, Vec<&Fence>) =
+            fences.iter().partition(|fence| fence.epoch().is_some());
+        let parts =
+            [patience, idle, require(&epochs), lock(&self.locks), require(&others), Some("BEGIN".to_owned())];
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 }
@@ -206,8 +209,9 @@ impl Beginning {
 fn lock(locks: &[i64]) -> Option<String> {
     let list: Vec<String> = locks.iter().map(i64::to_string).collect();
     let list = list.join(",");
-    (!locks.is_empty())
-        .then(|| format!("SELECT count(pg_advisory_xact_lock(k)::text) FROM unnest('{{{list}}}'::bigint[]) AS k"))
+    (!locks.is_empty()).then(|| {
+        format!("SELECT count(pg_advisory_xact_lock(k)::text) FROM unnest('{{{list}}}'::bigint[]) AS k")
+    })
 }
 
 /// Returns the SQL that fails unless each of these fences holds.
@@ -217,8 +221,12 @@ fn require(fences: &[&Fence]) -> Option<String> {
     let name = |agent: &str| format!("convert_from(decode('{}', 'hex'), 'UTF8')", hex(agent.as_bytes()));
     let call = |fence: &&Fence| match fence {
         Fence::Epoch(epoch) => format!("require_epoch({}, {})", name(&epoch.agent), epoch.epoch),
-        Fence::Lease { id, agent, token } => format!("require_lease('{}', {}, {token})", id.uuid(), name(agent)),
-        Fence::Task { id, agent, token } => format!("require_task('{}', {}, {token})", id.uuid(), name(agent)),
+        Fence::Lease { id, agent, token } => {
+            format!("require_lease('{}', {}, {token})", id.uuid(), name(agent))
+        }
+        Fence::Task { id, agent, token } => {
+            format!("require_task('{}', {}, {token})", id.uuid(), name(agent))
+        }
         Fence::Job { id, token } => format!("require_job('{}', '\\x{}')", id.uuid(), hex(token)),
     };
     (!fences.is_empty()).then(|| format!("SELECT {}", fences.iter().map(call).collect::<Vec<_>>().join(", ")))
@@ -291,7 +299,8 @@ mod tests {
         let epoch = Fence::Epoch(Epoch { agent: "a'; --".to_owned(), epoch: 7 });
         let job = Fence::Job { id: "job_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".parse().unwrap(), token: [0xab; 32] };
         let sql = begin_with_locks(vec![-3, 5], Some(AT_ONCE)).sql(&[epoch, job]);
-        let places = ["SET LOCAL lock_timeout = '50ms'", "require_epoch(", "'{-3,5}'", "require_job(", "BEGIN"];
+        let places =
+            ["SET LOCAL lock_timeout = '50ms'", "require_epoch(", "'{-3,5}'", "require_job(", "BEGIN"];
         let places = places.map(|part| sql.find(part).unwrap_or_else(|| panic!("{part}: {sql}")));
         assert!(places.is_sorted() && !sql.contains("--"), "{sql}");
     }

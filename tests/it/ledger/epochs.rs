@@ -161,7 +161,8 @@ impl Copy<'_> {
         let epoch = self.send(&client, "POST", &path, &json!({})).await?.is(201)["epoch"].as_i64().unwrap();
         self.line.note(self.world, epoch).await;
         let key = self.line.key(epoch);
-        let (tasks, leases) = (format!("/intents/{}/tasks", self.intent), format!("/intents/{}/leases", self.intent));
+        let (tasks, leases) =
+            (format!("/intents/{}/tasks", self.intent), format!("/intents/{}/leases", self.intent));
         let mut lease = None;
         for n in self.turn.. {
             let client = self.client().with("entente-epoch", &epoch.to_string());
@@ -170,7 +171,10 @@ impl Copy<'_> {
                 (0, None) => {
                     let ask = json!({ "scope": key, "duration_seconds": 1 });
                     let reply = self.write_or_held(&client, &leases, &ask).await;
-                    lease = reply.as_ref().filter(|reply| reply.status == 200).map(|reply| reply.json()["id"].clone());
+                    lease = reply
+                        .as_ref()
+                        .filter(|reply| reply.status == 200)
+                        .map(|reply| reply.json()["id"].clone());
                     reply
                 }
                 (0 | 2, Some(id)) => {
@@ -185,7 +189,8 @@ impl Copy<'_> {
                 }
                 (1, _) => self.write(&client, "POST", &tasks, &json!({ "name": format!("{key}-{n}") })).await,
                 _ => {
-                    let message = json!({ "sender": self.line.agent, "payload": { "key": format!("{key}-{n}") } });
+                    let message =
+                        json!({ "sender": self.line.agent, "payload": { "key": format!("{key}-{n}") } });
                     self.write(&client, "POST", &self.messages, &message).await
                 }
             };
@@ -235,7 +240,10 @@ impl Copy<'_> {
             let client = self.client().with("entente-lease", &format!("{id}; token={token}"));
             let message = json!({ "sender": self.line.agent, "payload": { "key": format!("{key}-{n}") } });
             let reply = match n % 7 {
-                3 => self.write(&client, "PATCH", &format!("{leases}/{id}"), &json!({ "duration_seconds": 1 })).await,
+                3 => {
+                    self.write(&client, "PATCH", &format!("{leases}/{id}"), &json!({ "duration_seconds": 1 }))
+                        .await
+                }
                 _ => self.write(&client, "POST", &self.messages, &message).await,
             };
             if reply.is_some_and(|reply| reply.status == 409) || self.is_over() {
@@ -297,17 +305,16 @@ async fn nothing_is_written_after_a_later_session_or_lease_whichever_server_is_p
     let world = World::with(Setup::live()).await;
     sqlx::raw_sql(INDICES).execute(&world.ctx().pool).await.unwrap();
     let [sessions, leases] = LINES;
-    let lines: Vec<Line> = (0..sessions)
-        .map(|n| Line::new(false, n))
-        .chain((0..leases).map(|n| Line::new(true, n)))
-        .collect();
+    let lines: Vec<Line> =
+        (0..sessions).map(|n| Line::new(false, n)).chain((0..leases).map(|n| Line::new(true, n))).collect();
     let seeds = lines.iter().map(|line| format!("--seed=agent:{}={}", line.agent, key_of(&line.agent)));
     let seeds: Vec<String> = seeds.collect();
     let url = Cluster::get().url(&world.database);
     let places = [Place::new("epochs"), Place::new("epochs")];
     let launches = places.each_ref().map(|place| {
-        let launch = Launch::shared(place, &url);
-        Launch { arguments: seeds.clone(), ..launch }
+        let mut launch = Launch::shared(place, &url);
+        launch.arguments.clone_from(&seeds);
+        launch
     });
     let servers = [launches[0].start().await.0, launches[1].start().await.0];
     let ledger = Ledger::default();
@@ -321,13 +328,21 @@ async fn nothing_is_written_after_a_later_session_or_lease_whichever_server_is_p
     for line in &lines {
         let before = line.before.lock().unwrap().clone();
         for (from, to, count) in before {
-            assert_eq!(writes(&world, &from, &to).await, count, "writes from {from} to {to}, now and before the next");
+            assert_eq!(
+                writes(&world, &from, &to).await,
+                count,
+                "writes from {from} to {to}, now and before the next"
+            );
         }
     }
     let stored = u64::try_from(writes(&world, "", "~").await).unwrap();
     let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
     assert!(stored >= count(&ledger.written), "{stored} stored, {} acknowledged", count(&ledger.written));
-    assert!(pauses > 3 && count(&ledger.refused) > 20, "{pauses} pauses, {} refusals", count(&ledger.refused));
+    assert!(
+        pauses > 3 && count(&ledger.refused) > 20,
+        "{pauses} pauses, {} refusals",
+        count(&ledger.refused)
+    );
     println!(
         "{} sessions and {} leases over, {stored} writes, {} refused, {} unanswered, {pauses} pauses, 0 stale, {:?}",
         ledger.expiries[0].load(Ordering::Relaxed),

@@ -18,6 +18,7 @@ pub async fn make(_world: &World, owner: &Client, intent: &str) -> Vec<(&'static
 pub fn body(path: &str) -> Option<Value> {
     match path.rsplit('/').next()? {
         "governance" => Some(json!({ "completion_mode": "auto" })),
+        "strict" => Some(json!({ "strict": true })),
         "loop-policy" => Some(json!({ "hops": 12 })),
         "approvals" if path.contains("/intents/") => Some(json!({ "action": "complete" })),
         "escalations" => Some(json!({ "reason": "theirs" })),

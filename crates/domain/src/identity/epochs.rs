@@ -72,6 +72,18 @@ impl fmt::Display for Epoch {
     }
 }
 
+/// Returns the refusal of an agent's write without an epoch on an intent where all writes have to name it.
+#[must_use]
+pub fn required_here() -> Refusal {
+    Refusal::new(
+        Code::EpochRequired,
+        format!(
+            "What an agent writes on this intent has to name the epoch of its session. Send `{HEADER}` with the epoch that \
+             `POST /agents/{{agent_id}}/sessions` returned, and `X-Agent-ID` with the agent."
+        ),
+    )
+}
+
 /// Returns the refusal of a write without an epoch by an agent whose writes have to name it.
 #[must_use]
 pub fn required(agent: &str) -> Refusal {

@@ -86,12 +86,10 @@ async fn a_lease_is_over_by_the_databases_clock_and_when_it_is_handed_over() {
     let renewal = format!("/intents/{intent}/leases/{}", long["id"].as_str().unwrap());
     under(&there, &short).patch(&renewal, renewed.clone()).await.refused(409, "lease_ended");
     under(&there, &long).patch(&renewal, renewed).await.ok();
-    let bob = one.agent("agent.bob").await;
-    ada.post(&format!("/intents/{intent}/acl"), json!({ "principal_id": "agent.bob", "permission": "write" })).await;
+    one.agent("agent.bob").await;
     let handed = json!({ "to": "agent.bob", "leases": [long["id"]] });
     under(&ada, &long).post(&format!("/intents/{intent}/handover"), handed).await.ok();
     under(&there, &long).post(&messages, say).await.refused(409, "lease_ended");
-    drop(bob);
     other.end().await;
     one.end().await;
 }

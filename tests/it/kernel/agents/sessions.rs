@@ -56,7 +56,11 @@ pub(super) async fn writes(ada: &Client) -> Vec<Write> {
         ("POST", format!("/intents/{intent}/channels"), json!({ "name": "second" })),
         ("POST", format!("/intents/{intent}/leases"), json!({ "scope": "b", "duration_seconds": 60 })),
         ("PATCH", format!("/intents/{intent}/leases/{lease}"), json!({ "duration_seconds": 90 })),
-        ("POST", format!("/intents/{intent}/costs"), json!({ "cost_type": "tokens", "amount": 1, "unit": "tokens" })),
+        (
+            "POST",
+            format!("/intents/{intent}/costs"),
+            json!({ "cost_type": "tokens", "amount": 1, "unit": "tokens" }),
+        ),
         ("POST", "/memory".to_owned(), memory),
         ("POST", "/jobs".to_owned(), json!({ "agent": "echo" })),
         ("POST", "/jobs/claim".to_owned(), json!({ "worker_id": hand.id, "max": 1 })),
