@@ -46,6 +46,19 @@ fn scratch(name: &str) -> PathBuf {
 
 /// Runs a command with `--json` against the test server, asserts success and returns the parsed output.
 pub async fn told(world: &World, key: &str, arguments: &[&str]) -> Value {
+    let output = ran(world, key, arguments).await;
+    assert!(output.status.success(), "{}", complaint(&output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)))
+}
+
+/// Runs a command against the test server, asserts that it fails and returns its complaint.
+pub async fn refused_with(world: &World, key: &str, arguments: &[&str]) -> String {
+    let output = ran(world, key, arguments).await;
+    assert!(!output.status.success(), "{}", text(&output));
+    complaint(&output)
+}
+
+async fn ran(world: &World, key: &str, arguments: &[&str]) -> Output {
     let (arguments, key) = (arguments.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>(), key.to_owned());
     let url = format!("http://{}", world.address);
     let output = tokio::task::spawn_blocking(move || {
@@ -58,9 +71,7 @@ pub async fn told(world: &World, key: &str, arguments: &[&str]) -> Value {
             .env("ENTENTE_API_KEY", key);
         command.output().unwrap()
     });
-    let output = output.await.unwrap();
-    assert!(output.status.success(), "{}", complaint(&output));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)))
+    output.await.unwrap()
 }
 
 #[test]

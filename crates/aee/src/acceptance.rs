@@ -189,7 +189,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &PolicySnapshot, bytes: &[u8]
         disposition: Disposition::Deliver,
         made: None,
         refutation: None,
-        fence: fences::current().pop(),
+        fences: fences::current(),
         envelope,
     };
     if prepared.envelope.recipient != settings.entity {

@@ -160,7 +160,8 @@ pub fn wait(said: Option<f64>) -> Result<Duration, Refusal> {
 /// Takes pending jobs: those of the highest priority, the principals that submitted them in turns, the oldest of each
 /// first. With `wait_sec`, responds as soon as there is one. A claim lasts until
 /// `claim_expires_at`, which heartbeats extend. If the client disconnects before the response, no job is taken.
-/// With an `idempotency_key` a claim can be repeated whose response was lost on the way.
+/// With an `idempotency_key` a claim can be repeated whose response was lost on the way. A write with `Entente-Claim: <job
+/// id>; token=<claim_token>`, whatever it is about, takes effect only while the job is held by that claim.
 #[utoipa::path(operation_id = "claim_jobs", tag = "workers", request_body = ClaimBody,
     responses((status = 200, description = "The jobs", body = ClaimedList)))]
 #[post("/jobs/claim")]

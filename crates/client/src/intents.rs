@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::Done;
@@ -60,6 +61,14 @@ enum Verb {
         /// The expected version; any other is refused [default: any version]
         #[arg(long, value_name = "N")]
         if_version: Option<i64>,
+    },
+    /// Say whether what agents write on an intent has to name the epochs of their sessions
+    Strict {
+        /// The intent's id
+        id: String,
+        /// Whether it has to
+        #[arg(action = clap::ArgAction::Set)]
+        strict: bool,
     },
     /// List an intent's events
     Events {
@@ -121,6 +130,9 @@ impl Intents {
             Verb::Status { id, status, if_version } => {
                 let body = json!({ "status": status });
                 api.post_versioned(&path(&id, ""), &path(&id, "/status"), &body, if_version).await?
+            }
+            Verb::Strict { id, strict } => {
+                api.act(Method::PUT, &path(&id, "/strict"), &json!({ "strict": strict })).await?
             }
             Verb::Events { id, event_type, limit } => {
                 let limit = ("limit", limit.to_string());

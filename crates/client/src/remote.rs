@@ -6,7 +6,7 @@ pub mod relay;
 use std::time::Duration;
 
 use clap::Args;
-use entente_domain::identity::epochs;
+use entente_domain::identity::{epochs, fences};
 use entente_runtime::tls;
 use reqwest::header::SET_COOKIE;
 use reqwest::redirect::Policy;
@@ -43,6 +43,12 @@ pub(super) struct Remote {
     /// The epoch of the agent's session: writes take effect only while it is the latest (`entente agent session`)
     #[arg(long, env = "ENTENTE_EPOCH", global = true, value_name = "NUMBER")]
     epoch: Option<u64>,
+    /// A lease with its fencing token: writes take effect only while it is held
+    #[arg(long, env = "ENTENTE_LEASE", global = true, value_name = "LEASE;token=NUMBER")]
+    under_lease: Option<String>,
+    /// A task or a job with the token of its claim: writes take effect only while that claim holds
+    #[arg(long, env = "ENTENTE_CLAIM", global = true, value_name = "ID;token=TOKEN")]
+    under_claim: Option<String>,
     /// Print the server's answer as JSON
     #[arg(long, global = true)]
     pub(super) json: bool,
@@ -142,7 +148,8 @@ pub struct Api {
     base: String,
     key: Option<String>,
     agent: Option<String>,
-    epoch: Option<u64>,
+    /// Headers that name what its writes require: an epoch, a lease, a claim.
+    fences: Vec<(&'static str, String)>,
 }
 
 impl Remote {
@@ -166,7 +173,11 @@ impl Remote {
     /// Creates the client that the arguments and the environment describe.
     pub(super) fn api(&self) -> Result<Api, Failure> {
         let api = Api::new(&self.url, api_key())?;
-        Ok(Api { agent: self.acting_as.clone(), epoch: self.epoch, ..api })
+        let epoch = self.epoch.map(|epoch| (epochs::HEADER, epoch.to_string()));
+        let lease = self.under_lease.clone().map(|lease| (fences::LEASE_HEADER, lease));
+        let claim = self.under_claim.clone().map(|claim| (fences::CLAIM_HEADER, claim));
+        let fences = [epoch, lease, claim].into_iter().flatten().collect();
+        Ok(Api { agent: self.acting_as.clone(), fences, ..api })
     }
 
     /// Prints an answer: a list as a table, a record as its fields, or anything as JSON on request.
@@ -206,7 +217,7 @@ impl Api {
     /// The HTTP client cannot be set up.
     pub fn new(url: &str, key: Option<String>) -> Result<Self, Failure> {
         let http = client(Policy::default())?;
-        Ok(Self { http, base: url.trim_end_matches('/').to_owned(), key, agent: None, epoch: None })
+        Ok(Self { http, base: url.trim_end_matches('/').to_owned(), key, agent: None, fences: Vec::new() })
     }
 
     /// Returns the same client with another key.
@@ -258,8 +269,8 @@ impl Api {
         if let Some(agent) = &self.agent {
             request = request.header("X-Agent-ID", agent);
         }
-        if let Some(epoch) = self.epoch {
-            request = request.header(epochs::HEADER, epoch);
+        for (name, value) in &self.fences {
+            request = request.header(*name, value);
         }
         request
     }

@@ -3,6 +3,7 @@
 pub mod agent_keys;
 pub mod authority;
 pub mod epochs;
+pub mod fences;
 pub mod identities;
 pub mod keys;
 pub mod people;

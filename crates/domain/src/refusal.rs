@@ -202,7 +202,7 @@ codes! {
     Stopped = "stopped";
     /// The agent has a later session than the one that the request names; this process must stop writing for it.
     StaleEpoch = "stale_epoch";
-    /// Writes of this agent have to name the epoch of its session (`Entente-Epoch`).
+    /// Writes of this agent, or on this intent, have to name the epoch of the agent's session (`Entente-Epoch`).
     EpochRequired = "epoch_required";
     /// The agent was in a loop of messages that is stopped; it may go on when somebody sends it something new.
     LoopStopped = "loop_stopped";

@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use actix_web::dev::Payload as Incoming;
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
-use entente_domain::identity::epochs::{self, Fence};
+use entente_domain::identity::epochs::{self, Epoch};
+use entente_domain::identity::fences::{CLAIM_HEADER, Fence, LEASE_HEADER};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::rate::{Allowance, Verdict};
 use entente_domain::refusal::{Code, Refusal};
@@ -75,19 +76,36 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
     Ok(Asker { caller, dialect })
 }
 
-/// Sets the session of the agent that the request's writes belong to (`Entente-Epoch`), and requires one where the agent is
-/// strict. The transactions of the request require that it is the latest.
+/// Sets what the request's writes require: the session of the agent that they belong to (`Entente-Epoch`), which has to be
+/// named where the agent is strict, a lease and a claim. The transactions of the request require them.
 fn fence(request: &HttpRequest, caller: &Caller, api: &HttpState) -> Result<(), Problem> {
     if request.method().is_safe() {
         return Ok(());
     }
-    if let Some(value) = request.headers().get(epochs::HEADER) {
-        fences::set(Fence::read(&caller.agent, value.to_str().unwrap_or_default())?);
+    let agent = caller.agent.as_str();
+    if let Some(text) = named(request, epochs::HEADER)? {
+        fences::add(Fence::Epoch(Epoch::read(agent, text)?));
+    }
+    if let Some(text) = named(request, LEASE_HEADER)? {
+        fences::add(Fence::lease(agent, text)?);
+    }
+    if let Some(text) = named(request, CLAIM_HEADER)? {
+        fences::add(Fence::claim(agent, text)?);
     }
     // A process opens its session before it has an epoch.
     let opens = request.match_pattern().is_some_and(|path| path.ends_with("/agents/{agent_id}/sessions"));
     let objection = api.ctx.strict_agents.objection(&caller.agent).filter(|_| !opens);
     objection.map_or(Ok(()), |refusal| Err(refusal.into()))
+}
+
+/// Returns the value of a header that a request may have once: of two, one would not be required.
+fn named<'a>(request: &'a HttpRequest, name: &str) -> Result<Option<&'a str>, Refusal> {
+    let mut values = request.headers().get_all(name);
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Refusal::new(Code::InvalidParameter, format!("A request may have `{name}` only once.")));
+    }
+    Ok(Some(value.to_str().unwrap_or_default()))
 }
 
 /// Returns the client's network address, by which its authentication attempts are counted.

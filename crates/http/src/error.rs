@@ -257,9 +257,13 @@ fn job_code(code: Code) -> &'static str {
         Code::TooManyStreams => "TOO_MANY_STREAMS",
         Code::RequestTimeout => "REQUEST_TIMEOUT",
         Code::Unavailable => "UNAVAILABLE",
-        Code::ClaimLost | Code::JobEnded | Code::NoResult | Code::StaleEpoch | Code::EpochRequired => {
-            code.wire()
-        }
+        Code::ClaimLost
+        | Code::ClaimConflict
+        | Code::JobEnded
+        | Code::LeaseEnded
+        | Code::NoResult
+        | Code::StaleEpoch
+        | Code::EpochRequired => code.wire(),
         code => Fault::from(code).wire(),
     }
 }

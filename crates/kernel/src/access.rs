@@ -68,7 +68,7 @@ pub async fn replace(
         .zip(ids)
         .map(|(ask, id)| domain::grant(ask, intent_id, &caller.agent, id, now))
         .collect::<Result<Vec<Entry>, Refusal>>()?;
-    save_policy(work.conn(), intent_id, default_policy).await?;
+    let strict = save_policy(work.conn(), intent_id, default_policy).await?;
     delete_all(work.conn(), intent_id).await?;
     insert(work.conn(), &entries).await?;
     let listed: Vec<_> = entries
@@ -80,7 +80,34 @@ pub async fn replace(
     let (conn, log) = work.parts();
     take_from_outsiders(conn, ctx, log, &caller.agent).await?;
     work.commit().await?;
-    Ok(Acl { intent_id, default_policy, entries })
+    Ok(Acl { intent_id, default_policy, strict, entries })
+}
+
+/// Says whether what agents write on the intent has to name the epochs of their sessions.
+///
+/// # Errors
+/// As [`replace`].
+pub async fn set_strict(ctx: &Ctx, caller: &Caller, intent_id: IntentId, strict: bool) -> Outcome<Acl> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let now = work.now();
+    require_manager(work.reading(), caller, intent_id, now).await?;
+    let acl = load(work.reading(), intent_id, now).await?;
+    if acl.strict == strict {
+        return Ok(acl);
+    }
+    sqlx::query!(
+        "-- access::set_strict
+         INSERT INTO acls (intent_id, default_policy, strict) VALUES ($1, 'open', $2)
+         ON CONFLICT (intent_id) DO UPDATE SET strict = $2",
+        intent_id.uuid(),
+        strict
+    )
+    .execute(work.conn())
+    .await?;
+    work.record(Draft::of(Kind::AccessStrictSet, &caller.agent, json!({ "strict": strict })));
+    work.commit().await?;
+    Ok(Acl { strict, ..acl })
 }
 
 /// Adds an entry to an intent's access control list.
@@ -236,16 +263,17 @@ impl TryFrom<EntryRow> for Entry {
 
 /// Loads the list with the entries that are in force at `now`.
 pub(crate) async fn load(conn: &mut PgConnection, intent_id: IntentId, now: Timestamp) -> Outcome<Acl> {
-    let word = sqlx::query_scalar!(
+    let found = sqlx::query!(
         "-- access::policy
-         SELECT default_policy FROM acls WHERE intent_id = $1",
+         SELECT default_policy, strict FROM acls WHERE intent_id = $1",
         intent_id.uuid()
     )
     .fetch_optional(&mut *conn)
     .await?;
-    let default_policy = word.map_or(Ok(Policy::Open), |word| policy(&word))?;
+    let strict = found.as_ref().is_some_and(|found| found.strict);
+    let default_policy = found.map_or(Ok(Policy::Open), |found| policy(&found.default_policy))?;
     let entries = load_all(conn, intent_id).await?.into_iter().filter(|entry| entry.in_force(now)).collect();
-    Ok(Acl { intent_id, default_policy, entries })
+    Ok(Acl { intent_id, default_policy, strict, entries })
 }
 
 async fn load_all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Entry>> {
@@ -304,17 +332,19 @@ pub async fn of_new(
     Ok(())
 }
 
-async fn save_policy(conn: &mut PgConnection, intent_id: IntentId, policy: Policy) -> Outcome<()> {
-    sqlx::query!(
+/// Writes the policy; returns whether the intent is strict, which stays as it is.
+async fn save_policy(conn: &mut PgConnection, intent_id: IntentId, policy: Policy) -> Outcome<bool> {
+    let strict = sqlx::query_scalar!(
         "-- access::save_policy
          INSERT INTO acls (intent_id, default_policy) VALUES ($1, $2)
-         ON CONFLICT (intent_id) DO UPDATE SET default_policy = excluded.default_policy, narrowed = false",
+         ON CONFLICT (intent_id) DO UPDATE SET default_policy = excluded.default_policy, narrowed = false
+         RETURNING strict",
         intent_id.uuid(),
         policy.as_str()
     )
-    .execute(conn)
+    .fetch_one(conn)
     .await?;
-    Ok(())
+    Ok(strict)
 }
 
 /// Marks an open list as narrowed, so that the expiry of its entries does not widen access again.

@@ -4,9 +4,11 @@
 use entente_domain::access::{self as domain, AccessLevel, Level, Policy};
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::epochs::required_here;
 use entente_domain::ids::IntentId;
 use entente_domain::openintent::governance::GovernancePolicy;
 use entente_domain::openintent::intents::IntentStatus;
+use entente_domain::refusal::Refusal;
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
@@ -25,6 +27,21 @@ pub struct Membership {
     pub status: IntentStatus,
     /// Whether the intent has a governance policy (RFC-0013), which may restrict the access level.
     pub governed: bool,
+    /// Whether what this agent writes on the intent has to name the epoch of its session.
+    pub strict: bool,
+    /// Whether it has to, and the current work does not.
+    pub unfenced: bool,
+}
+
+impl Membership {
+    /// Requires that a write names the epoch of the agent's session where it has to. Who may not even read does not learn
+    /// that.
+    ///
+    /// # Errors
+    /// `EpochRequired`.
+    pub fn require_fenced(&self) -> Result<(), Refusal> {
+        if self.unfenced && self.access.reaches(Level::Read) { Err(required_here()) } else { Ok(()) }
+    }
 }
 
 /// The columns that tell an agent's membership.
@@ -37,11 +54,12 @@ pub(crate) struct MembershipColumns<'a> {
     pub expires_at: Option<Timestamp>,
     pub role: Option<&'a str>,
     pub governed: bool,
+    pub strict: bool,
 }
 
 impl MembershipColumns<'_> {
-    /// Returns the membership of `agent`.
-    pub fn membership(&self, agent: &str) -> Outcome<Membership> {
+    /// Returns the membership of `agent`, for work that lacks an epoch of it or not.
+    pub fn membership(&self, agent: &str, lacks_epoch: bool) -> Outcome<Membership> {
         let own = match self.permission {
             Some(word) => Some((level(word)?, self.expires_at)),
             None => None,
@@ -54,6 +72,8 @@ impl MembershipColumns<'_> {
             assigned: self.role.is_some(),
             status: IntentStatus::parse(self.status).ok_or_else(|| unknown("intent status", self.status))?,
             governed: self.governed,
+            strict: self.strict,
+            unfenced: self.strict && lacks_epoch,
         })
     }
 }
@@ -75,6 +95,8 @@ pub(crate) struct Question<'a> {
     pub agent: &'a str,
     /// The principal and the idempotency key of the request.
     pub once: Option<(&'a str, &'a Idempotency)>,
+    /// Whether the operation does not name an epoch of the agent.
+    pub lacks_epoch: bool,
 }
 
 /// The end of a log as it is stored.
@@ -118,6 +140,7 @@ struct Row {
     governance_policy: Option<String>,
     default_policy: Option<String>,
     has_entries: bool,
+    strict: bool,
     permission: Option<String>,
     expires_at: Option<Timestamp>,
     role: Option<String>,
@@ -126,7 +149,7 @@ struct Row {
 }
 
 impl Row {
-    fn facts(self) -> Outcome<Facts> {
+    fn facts(self, lacks_epoch: bool) -> Outcome<Facts> {
         let tail = match (self.last_seq, self.sequence, self.last_at) {
             (Some(seq), Some(sequence), Some(at)) => {
                 Some(StoredTail { seq, sequence, head: self.head_hash, at })
@@ -144,8 +167,9 @@ impl Row {
                     expires_at: self.expires_at,
                     role: self.role.as_deref(),
                     governed: self.governance_policy.is_some(),
+                    strict: self.strict,
                 };
-                Some(columns.membership(&self.agent)?)
+                Some(columns.membership(&self.agent, lacks_epoch)?)
             }
             _ => None,
         };
@@ -178,6 +202,8 @@ pub(crate) async fn load(
                 i.governance_policy AS "governance_policy?", a.default_policy AS "default_policy?",
                 (coalesce(a.narrowed, false) OR EXISTS (
                     SELECT 1 FROM acl_entries e WHERE e.intent_id = k.intent_id)) AS "has_entries!",
+                (coalesce(a.strict, false) AND NOT EXISTS (
+                    SELECT 1 FROM principals p WHERE p.id = k.agent AND p.kind <> 'agent')) AS "strict!",
                 own.permission AS "permission?", own.expires_at AS "expires_at?", s.role AS "role?",
                 d.fingerprint AS "fingerprint?", d.outcome AS "outcome?"
          FROM UNNEST($1::uuid[], $2::text[], $3::text[], $4::text[])
@@ -203,5 +229,5 @@ pub(crate) async fn load(
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(Row::facts).collect()
+    rows.into_iter().zip(questions).map(|(row, asked)| row.facts(asked.lacks_epoch)).collect()
 }

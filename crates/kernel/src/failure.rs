@@ -1,6 +1,6 @@
 //! Errors of operations; `crates/http/src/error.rs` maps them to responses.
 
-use entente_domain::identity::epochs::Fence;
+use entente_domain::identity::fences::Fence;
 use entente_domain::refusal::{Code, Refusal};
 use entente_runtime::deadlines;
 use entente_runtime::deadlines::Late;
@@ -96,10 +96,10 @@ impl From<sqlx::Error> for AppError {
         if let Some(state) = entente_store::rolled_back(&error) {
             return Self::RolledBack { state, why: error.to_string() };
         }
-        if entente_store::is_stale(&error) {
-            // Of a batch, each command is then done alone, with its own fence.
-            let stale = fences::current().first().map(Fence::stale);
-            return stale.map_or(Self::Database(error), Self::Refused);
+        if entente_store::is_fenced(&error) {
+            // Of a batch, each command is then done alone, with its own fences.
+            let broken = fences::current().into_iter().find(|fence| entente_store::is_broken(&error, fence));
+            return broken.as_ref().map(Fence::stale).map_or(Self::Database(error), Self::Refused);
         }
         match &error {
             sqlx::Error::Io(_)

@@ -111,8 +111,9 @@ pub async fn load_as(
         expires_at: row.expires_at,
         role: None,
         governed: row.governance_policy.is_some(),
+        strict: false,
     };
-    let access = columns.membership(agent)?.access;
+    let access = columns.membership(agent, false)?.access;
     let intent = Intent::try_from(Row {
         id: row.id,
         title: row.title,

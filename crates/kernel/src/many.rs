@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use entente_domain::identity::epochs::Fence;
+use entente_domain::identity::fences::Fence;
 use entente_runtime::deadlines::{self, within};
 use entente_runtime::fences;
 use entente_store::limits;
@@ -32,8 +32,8 @@ pub trait Many: Send {
     /// Lane that keeps a command in order (`store/src/commit.rs`).
     fn lane(command: &Self::Command) -> u64;
 
-    /// Session that has to be its agent's latest for the command to take effect.
-    fn fence(command: &Self::Command) -> Option<&Fence>;
+    /// What has to be so for the command to take effect.
+    fn fences(command: &Self::Command) -> impl Iterator<Item = &Fence>;
 
     /// Executes the commands in one transaction.
     fn together(
@@ -93,7 +93,7 @@ pub async fn all<M: Many>(
                     timely(many.locked(&tried)).await.unwrap_or_default()
                 }
             }
-            // An unforeseen failure, a key that another server has just used, or a session that is not the latest.
+            // An unforeseen failure, a key that another server has just used, or a fence that is broken.
             Err(failure) => {
                 tracing::debug!(error = %failure, batch = left.len(), "a batch is done one by one");
                 Vec::new()
@@ -132,9 +132,9 @@ pub async fn waiting<M: Many>(many: &mut M, commands: &[M::Command]) -> Vec<Outc
     }
 }
 
-/// Executes commands in one transaction, which requires their sessions.
+/// Executes commands in one transaction, which requires what all of them require.
 async fn fenced<M: Many>(many: &mut M, commands: &[&M::Command]) -> Outcome<Together<Outcome<M::Answer>>> {
-    let fences = commands.iter().filter_map(|command| M::fence(command)).cloned().collect();
+    let fences = commands.iter().flat_map(|command| M::fences(command)).cloned().collect();
     fences::within(fences, many.together(commands)).await
 }
 

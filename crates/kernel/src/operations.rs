@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use entente_domain::idempotency::Idempotency;
-use entente_domain::identity::epochs::Fence;
+use entente_domain::identity::fences::Fence;
 use entente_domain::ids::{IntentId, NodeId};
 use entente_runtime::fences;
 use entente_runtime::tasks::Tasks;
@@ -91,13 +91,20 @@ struct Command {
     intent_id: IntentId,
     once: Option<Idempotency>,
     operation: Box<dyn AnyOperation>,
-    fence: Option<Fence>,
+    fences: Vec<Fence>,
 }
 
 impl Command {
     /// Returns the principal and the idempotency key.
     fn once(&self) -> Option<(&str, &Idempotency)> {
         Some((self.caller.principal(), self.once.as_ref()?))
+    }
+
+    /// Applies the operation: what it asks is judged by its own fences, not by those of the batch.
+    async fn apply(&self, work: &mut IntentTx<'_>) -> Outcome<Done> {
+        work.require_fenced()?;
+        let applied = self.operation.apply(&self.caller, self.once.as_ref(), work);
+        fences::within(self.fences.clone(), applied).await
     }
 
     fn locks(&self) -> impl Iterator<Item = i64> {
@@ -139,8 +146,8 @@ impl Ctx {
         once: Option<&Idempotency>,
     ) -> Outcome<O::Answer> {
         let (caller_of, once) = (caller.clone(), once.cloned());
-        let (operation, fence) = (Box::new(operation), fences::current().pop());
-        let command = Command { caller: caller_of, intent_id, once, operation, fence };
+        let (operation, fences) = (Box::new(operation), fences::current());
+        let command = Command { caller: caller_of, intent_id, once, operation, fences };
         let answers: Vec<Answer> = match self.operations.0.get() {
             Some(writers) => {
                 let answers = writers.submit(lock_key(intent_id).unsigned_abs(), vec![command]).await;
@@ -172,10 +179,12 @@ pub async fn apply_within<O: Operation>(
     operation: &O,
 ) -> Outcome<(O::Answer, IntentLog)> {
     let now = ctx.now();
-    let question = Question { intent_id, agent: &caller.agent, once: None };
+    let lacks_epoch = fences::lack_epoch(&caller.agent);
+    let question = Question { intent_id, agent: &caller.agent, once: None, lacks_epoch };
     let facts = facts::load(conn, &[question], now).await?.pop().unwrap_or_default();
     let log = IntentLog::of(intent_id, facts.tail.as_ref(), None, now)?;
     let mut work = IntentTx::shared(ctx, conn, log, caller, None, facts);
+    work.require_fenced()?;
     let answer = operation.apply(caller, &mut work).await?;
     let left = work.leave();
     if left.log.has_advanced() {
@@ -239,8 +248,8 @@ impl Many for Batch<'_> {
         lock_key(command.intent_id).cast_unsigned()
     }
 
-    fn fence(command: &Command) -> Option<&Fence> {
-        command.fence.as_ref()
+    fn fences(command: &Command) -> impl Iterator<Item = &Fence> {
+        command.fences.iter()
     }
 
     async fn together(&mut self, commands: &[&Command]) -> Outcome<Together<Answer>> {
@@ -276,6 +285,7 @@ async fn run(ctx: &Ctx, mut tx: Tx, commands: &[&Command]) -> Outcome<Vec<Answer
             intent_id: command.intent_id,
             agent: &command.caller.agent,
             once: command.once(),
+            lacks_epoch: fences::lack_epoch_of(&command.fences, &command.caller.agent),
         })
         .collect();
     let facts = facts::load(&mut tx, &questions, now).await?;
@@ -298,7 +308,7 @@ async fn run(ctx: &Ctx, mut tx: Tx, commands: &[&Command]) -> Outcome<Vec<Answer
         };
         let mark = log.mark();
         let mut work = IntentTx::shared(ctx, &mut tx, log, &command.caller, command.once.as_ref(), facts);
-        let done = command.operation.apply(&command.caller, command.once.as_ref(), &mut work).await;
+        let done = command.apply(&mut work).await;
         let mut left = work.leave();
         match done {
             Ok(done) => {

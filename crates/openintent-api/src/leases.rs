@@ -42,7 +42,8 @@ struct AcquireBody {
 /// Acquire a lease
 ///
 /// Until the lease ends, no other agent can acquire its scope or an overlapping one, or patch that part of
-/// the state. A lease never outlives its holder's access to the intent.
+/// the state. A lease never outlives its holder's access to the intent. A write with `Entente-Lease: <id>; token=<fencing_token>`,
+/// whatever it is about, takes effect only while the lease is held; otherwise it is refused with `lease_ended`.
 ///
 /// With `wait`, the request takes a place in the queue while the scope is held, and gets the lease in its turn: nobody who
 /// came later gets an overlapping scope before it, on any server. When the time is up it is refused, and its place is kept for

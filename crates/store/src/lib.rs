@@ -16,6 +16,7 @@ mod standby;
 use std::str::FromStr as _;
 use std::time::Duration;
 
+use entente_domain::identity::fences::Fence;
 use entente_runtime::deadlines::doubtful;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
@@ -74,10 +75,23 @@ pub fn rolled_back(error: &sqlx::Error) -> Option<&'static str> {
     ROLLED_BACK.into_iter().find(|state| *state == code)
 }
 
-/// Returns whether an error reports that a session is not its agent's latest (`require_epoch`).
+/// Returns whether an error reports that a fence is broken: the functions of PostgreSQL that require them say so.
 #[must_use]
-pub fn is_stale(error: &sqlx::Error) -> bool {
-    error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "EN001")
+pub fn is_fenced(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| code.starts_with("EN0"))
+}
+
+/// Returns whether an error reports that a fence of this sort is broken.
+#[must_use]
+pub fn is_broken(error: &sqlx::Error, fence: &Fence) -> bool {
+    let state = match fence {
+        Fence::Epoch(_) => "EN001",
+        Fence::Lease { .. } => "EN002",
+        Fence::Task { .. } => "EN003",
+        Fence::Job { .. } => "EN004",
+    };
+    error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == state)
 }
 
 /// Returns whether an error ends its connection.

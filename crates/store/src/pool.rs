@@ -31,7 +31,8 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::confirmations::Confirmations;
-use crate::{limits, lives};
+use crate::limits::Beginning;
+use crate::lives;
 
 /// A connection idle for longer is tested before use, so that a restart of PostgreSQL fails no request; a
 /// connection in steady use is not, so that the hot path pays no extra round trip.
@@ -93,7 +94,7 @@ pub struct PooledTransaction {
 pub enum WriteConnection {
     /// Each statement commits by itself.
     Plain(PooledConnection),
-    /// A transaction that requires the sessions.
+    /// A transaction that requires the fences.
     Fenced(PooledTransaction),
 }
 
@@ -173,8 +174,8 @@ impl Pool {
         Ok(PooledConnection { opened: Some(opened), pool: self.clone(), _permit: permit })
     }
 
-    /// Takes a connection for single statements that write. They need no transaction, unless the current work names sessions
-    /// of agents, which have to be the latest ([`fences`]).
+    /// Takes a connection for single statements that write. They need no transaction, unless the current work has fences
+    /// ([`fences`]).
     ///
     /// # Errors
     /// As [`Self::begin_with`].
@@ -191,27 +192,19 @@ impl Pool {
     /// # Errors
     /// As [`Self::acquire`].
     pub async fn begin(&self) -> Result<PooledTransaction, sqlx::Error> {
-        self.begin_with("BEGIN").await
+        self.begin_with(Beginning::default()).await
     }
 
-    /// Begins a transaction with this statement. The sessions of agents that the current work names must be their latest,
-    /// and stay it until the transaction ends ([`fences`]).
+    /// Begins a transaction in this way. The fences of the current work must hold, and hold until the transaction ends
+    /// ([`fences`]).
     ///
     /// # Errors
-    /// As [`Self::acquire`]; the statement fails, or begins no transaction; a session is not the latest
-    /// ([`is_stale`](crate::is_stale)).
-    pub async fn begin_with(&self, statement: impl SqlSafeStr) -> Result<PooledTransaction, sqlx::Error> {
-        let statement = statement.into_sql_str();
-        let statement = match fences::current().as_slice() {
-            [] => statement,
-            // In the same round trip, and before the `BEGIN`: a refusal leaves no transaction open.
-            fences => AssertSqlSafe(format!("{}; {}", limits::require_epochs(fences), statement.as_str()))
-                .into_sql_str(),
-        };
-        self.begin_unfenced(statement).await
+    /// As [`Self::acquire`]; a lock is not granted in time; a fence is broken ([`is_fenced`](crate::is_fenced)).
+    pub async fn begin_with(&self, beginning: Beginning) -> Result<PooledTransaction, sqlx::Error> {
+        self.begin_unfenced(AssertSqlSafe(beginning.sql(&fences::current()))).await
     }
 
-    /// Begins a transaction that only reads, with this statement, whatever session the request names.
+    /// Begins a transaction that only reads, with this statement, whatever fences the request names.
     ///
     /// # Errors
     /// As [`Self::acquire`]; the statement fails, or begins no transaction.

@@ -3,6 +3,7 @@
 
 mod crowd;
 mod delegating;
+mod fenced;
 mod following;
 mod relay;
 mod resuming;

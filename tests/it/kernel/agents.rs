@@ -1,8 +1,11 @@
 //! Agents (RFC-0016): registration, records, lists and statuses. `heartbeats.rs` covers heartbeats, `departures.rs`
-//! departures, `agents/sessions.rs` sessions and their epochs.
+//! departures, `agents/sessions.rs` sessions and their epochs, `agents/fences.rs` leases and claims that writes name,
+//! `agents/strict.rs` intents on which writes have to name epochs.
 
+mod fences;
 mod handovers;
 mod sessions;
+mod strict;
 
 use crate::harness::{Client, Value, World, json};
 

@@ -19,6 +19,7 @@ pub fn body(path: &str) -> Option<Value> {
     match path.rsplit('/').next()? {
         "governance" => Some(json!({ "completion_mode": "auto" })),
         "log-filter" => Some(json!({ "filter": "warn" })),
+        "strict" => Some(json!({ "strict": true })),
         "loop-policy" => Some(json!({ "hops": 12 })),
         "approvals" if path.contains("/intents/") => Some(json!({ "action": "complete" })),
         "escalations" => Some(json!({ "reason": "theirs" })),

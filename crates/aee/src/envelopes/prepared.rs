@@ -4,7 +4,7 @@ use entente_domain::aee::envelopes::receipt::{Verified, Voucher};
 use entente_domain::aee::envelopes::{Envelope, Priority, Warning, hash, read};
 use entente_domain::canonical::{Digest, sha256};
 use entente_domain::clock::Timestamp;
-use entente_domain::identity::epochs::Fence;
+use entente_domain::identity::fences::Fence;
 use entente_domain::refusal::Refusal;
 use entente_kernel::Outcome;
 
@@ -41,8 +41,8 @@ pub struct PreparedEnvelope {
     pub digest: Digest,
     /// Hash that references to it carry.
     pub hash: String,
-    /// Session of an agent that has to be its latest for the envelope to be accepted.
-    pub fence: Option<Fence>,
+    /// What has to be so for the envelope to be accepted.
+    pub fences: Vec<Fence>,
 }
 
 /// An envelope that the gateway derived another one from.
@@ -101,7 +101,7 @@ impl PreparedEnvelope {
             disposition: Disposition::Deliver,
             made: None,
             refutation: None,
-            fence: None,
+            fences: Vec::new(),
             envelope,
         })
     }

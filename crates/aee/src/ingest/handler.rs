@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use entente_domain::aee::envelopes::receipt::Receipt;
-use entente_domain::identity::epochs::Fence;
+use entente_domain::identity::fences::Fence;
 use entente_domain::ids::NodeId;
 use entente_kernel::many;
 use entente_kernel::many::{Many, Together};
@@ -101,8 +101,8 @@ impl Many for Batch<'_> {
         shard_of(bundle)
     }
 
-    fn fence(bundle: &Vec<PreparedEnvelope>) -> Option<&Fence> {
-        bundle.iter().find_map(|prepared| prepared.fence.as_ref())
+    fn fences(bundle: &Vec<PreparedEnvelope>) -> impl Iterator<Item = &Fence> {
+        bundle.iter().flat_map(|prepared| &prepared.fences)
     }
 
     async fn together(&mut self, bundles: &[&Vec<PreparedEnvelope>]) -> Outcome<Together<Outcome<Receipt>>> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use entente_domain::identity::epochs::Fence;
+use entente_domain::identity::fences::Fence;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::error::Problem;
 use entente_http::presence::Presence;

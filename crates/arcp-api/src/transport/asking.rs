@@ -12,12 +12,15 @@ use entente_domain::arcp::sessions::dialects::Dialect;
 use entente_domain::arcp::sessions::dialogue::{Answer, Request};
 use entente_domain::arcp::sessions::envelope::{Hello, List};
 use entente_domain::arcp::sessions::features::Features;
+use entente_domain::identity::epochs::Epoch;
+use entente_domain::identity::fences::Fence;
 use entente_domain::ids::JobId;
 use entente_domain::rate::Verdict;
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
 use entente_kernel::identity::authentication;
 use entente_kernel::{AppError, Caller};
+use entente_runtime::fences;
 use serde_json::{Value, json};
 
 use super::Connection;
@@ -45,6 +48,8 @@ pub(super) enum Done {
 /// State of an admitted client.
 pub(super) struct AdmittedClient {
     pub caller: Caller,
+    /// What its writes require.
+    pub fences: Vec<Fence>,
     pub entered: Entered,
     pub agents: Vec<Value>,
     /// Number of the last event that the client has, in its own count.
@@ -58,6 +63,8 @@ pub(super) struct AdmittedClient {
 pub(super) struct Backend {
     pub api: Arc<ApiState>,
     pub caller: Caller,
+    /// What its writes require.
+    pub fences: Vec<Fence>,
     pub entered: Arc<Entered>,
 }
 
@@ -100,14 +107,19 @@ pub(super) async fn enter(
         lines: line.lines,
     };
     let agents = inventory::list(ctx, &caller).await?;
-    let (entered, last_seq, follows) = match &hello.resume {
-        None => (sessions::open(ctx, &caller, arrival).await?, 0, Vec::new()),
-        Some(resume) => {
-            let entered = sessions::resume(ctx, &caller, resume, arrival).await?;
-            let follows = sessions::followed(ctx, entered.id).await?;
-            (entered, resume.last_event_seq, follows)
-        }
+    let epoch = hello.epoch.map(|epoch| Fence::Epoch(Epoch { agent: caller.agent.clone(), epoch }));
+    let fences: Vec<Fence> = epoch.into_iter().collect();
+    let entering = async {
+        Ok::<_, AppError>(match &hello.resume {
+            None => (sessions::open(ctx, &caller, arrival).await?, 0, Vec::new()),
+            Some(resume) => {
+                let entered = sessions::resume(ctx, &caller, resume, arrival).await?;
+                let follows = sessions::followed(ctx, entered.id).await?;
+                (entered, resume.last_event_seq, follows)
+            }
+        })
     };
+    let (entered, last_seq, follows) = fences::within(fences.clone(), entering).await?;
     let agents = agents.into_iter().map(|(name, known)| {
         let mut agent = json!({ "name": name, "versions": known.versions.registered });
         if let Some(default) = known.versions.default {
@@ -115,7 +127,7 @@ pub(super) async fn enter(
         }
         agent
     });
-    Ok(AdmittedClient { caller, entered, agents: agents.collect(), last_seq, follows })
+    Ok(AdmittedClient { caller, fences, entered, agents: agents.collect(), last_seq, follows })
 }
 
 impl Backend {
@@ -128,6 +140,16 @@ impl Backend {
         }
     }
 
+    /// Writes for the client, in the session of its agent that it named.
+    async fn fenced<T>(&self, write: impl Future<Output = Result<T, AppError>>) -> Result<T, AppError> {
+        let write = async {
+            let objection = self.api.ctx.strict_agents.objection(&self.caller.agent);
+            objection.map_or(Ok(()), Err)?;
+            write.await
+        };
+        fences::within(self.fences.clone(), write).await
+    }
+
     /// Submits a job.
     ///
     /// A client that repeats a submission from another session, or after the job has ended, still receives
@@ -136,7 +158,7 @@ impl Backend {
         let trace = trace_id.and_then(|id| Trace::of_id(&id, &*self.api.ctx.chance));
         let caller = self.caller.clone().traced(trace);
         let origin = Origin::Session(self.entered.id);
-        let submitted = match self.api.job_writer.submit(&caller, submit, origin).await {
+        let submitted = match self.fenced(self.api.job_writer.submit(&caller, submit, origin)).await {
             Ok(submitted) => submitted,
             Err(failure) => return Done::Answer(request, Answer::Refused(refusal(failure), None), None),
         };
@@ -196,7 +218,8 @@ impl Backend {
     /// Cancels a job.
     pub async fn cancel(self, request: Request, job_id: JobId, reason: Option<String>) -> Done {
         let by = Canceller::Session(self.entered.id);
-        let answer = match jobs::cancel(&self.api.ctx, &self.caller, job_id, by, reason, None).await {
+        let cancelled = jobs::cancel(&self.api.ctx, &self.caller, job_id, by, reason, None);
+        let answer = match self.fenced(cancelled).await {
             Ok(job) => Answer::Cancelled {
                 job_id,
                 trace_id: job.trace_id,

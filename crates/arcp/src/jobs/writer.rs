@@ -7,7 +7,7 @@ use std::time::Duration;
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::Job;
 use entente_domain::arcp::jobs::ends::End;
-use entente_domain::identity::epochs::Fence;
+use entente_domain::identity::fences::Fence;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId, NodeId};
 use entente_domain::refusal::{Code, Refusal};
@@ -32,11 +32,11 @@ use crate::credentials;
 use crate::inventory;
 use crate::inventory::Known;
 
-/// A queued command, and the session of an agent that has to be its latest.
+/// A queued command, and what has to be so for it to take effect.
 #[derive(Debug, Clone)]
 struct Fenced {
     command: Command,
-    fence: Option<Fence>,
+    fences: Vec<Fence>,
 }
 
 /// What a command does.
@@ -109,8 +109,8 @@ impl Many for Batch<'_> {
         }
     }
 
-    fn fence(fenced: &Fenced) -> Option<&Fence> {
-        fenced.fence.as_ref()
+    fn fences(fenced: &Fenced) -> impl Iterator<Item = &Fence> {
+        fenced.fences.iter()
     }
 
     async fn together(&mut self, fenced: &[&Fenced]) -> Outcome<Together<Answer>> {
@@ -135,7 +135,7 @@ impl Many for Batch<'_> {
             // Only the rows tell a job's intent, and few jobs have one: start over, taking its lock first.
             let missing = locked.intents_missing();
             if missing.is_empty() {
-                return apply(ctx, tx, locked, &asked, commands).await.map(Together::Done);
+                return apply(ctx, tx, locked, &asked, fenced).await.map(Together::Done);
             }
             asked.works_for.extend(locked.works_for());
             asked.intents.extend(missing);
@@ -238,13 +238,14 @@ async fn apply(
     mut tx: Tx,
     mut locked: LockedJobs,
     asked: &Asked,
-    commands: &[&Command],
+    fenced: &[&Fenced],
 ) -> Outcome<Vec<Answer>> {
-    let mut repeats = Repeats::find(&mut tx, commands).await?;
-    let keys = event_keys(&mut tx, commands).await?;
+    let commands: Vec<&Command> = fenced.iter().map(|fenced| &fenced.command).collect();
+    let mut repeats = Repeats::find(&mut tx, &commands).await?;
+    let keys = event_keys(&mut tx, &commands).await?;
     let mut fresh: Vec<Fresh> = Vec::new();
     let mut answers: Vec<Answer> = Vec::with_capacity(commands.len());
-    for command in commands {
+    for Fenced { command, fences } in fenced {
         answers.push(match command {
             Command::Report(report) => judge(&locked, report, &keys).map(|(change, reported)| {
                 locked.apply(change);
@@ -252,7 +253,9 @@ async fn apply(
             }),
             Command::Submit(submission) => match repeats.of(submission) {
                 Some(before) => before.map(Done::Submitted).map_err(AppError::from),
-                None => match accept(ctx, &mut tx, &mut locked, &asked.known, submission).await {
+                None => match fenced_by(fences, accept(ctx, &mut tx, &mut locked, &asked.known, submission))
+                    .await
+                {
                     Ok(made) => {
                         let submitted = Submitted {
                             preparing: made.preparing,
@@ -290,6 +293,11 @@ async fn apply(
         ctx.feed.wake(WakeKey::Work(made.job.agent.clone()));
     }
     Ok(answers)
+}
+
+/// Decides a command by its own fences, not by those of the batch.
+async fn fenced_by<T>(fences: &[Fence], decision: impl Future<Output = T>) -> T {
+    fences::within(fences.to_vec(), decision).await
 }
 
 async fn event_keys(conn: &mut PgConnection, commands: &[&Command]) -> Outcome<HashSet<(JobId, String)>> {
@@ -406,7 +414,7 @@ impl JobWriter {
     }
 
     async fn ask(&self, shard: u64, command: Command) -> Answer {
-        let fenced = Fenced { command, fence: fences::current().pop() };
+        let fenced = Fenced { command, fences: fences::current() };
         let mut answers = self.group.submit(shard, vec![fenced]).await;
         match answers.pop() {
             Some(Ok(answer)) => answer,

@@ -17,6 +17,7 @@ use entente_domain::limits::{METADATA_BYTES, PAYLOAD_BYTES};
 use entente_domain::openintent::messages::{Draft, MessageType};
 use entente_domain::payload::{Payload, scan};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::access::membership;
 use entente_kernel::channels::access::home;
 use entente_kernel::{AppError, Outcome};
 use entente_openintent::messages::writer::Command;
@@ -143,11 +144,16 @@ async fn post(
         return Ok(rows::ELSEWHERE.to_owned());
     }
     let job = rows::job_of(&mut conn, &envelope.id).await?;
+    let home_id = home(ctx, mirror.channel_id).await?;
+    let sender = membership::find(&mut conn, &envelope.sender, home_id, ctx.now()).await?;
     drop(conn);
+    if sender.is_some_and(|sender| sender.strict) {
+        // The bridge shows it in its own name, and so it is no way around the epoch of who sent it.
+        return Ok(format!("refused: {}", Code::EpochRequired.wire()));
+    }
     let key = domain::key(&bridge.name, &envelope.id);
     let once = Idempotency::new(&key, "mirror", envelope.id.as_bytes())?;
-    let (intent_id, draft) =
-        (home(ctx, mirror.channel_id).await?, draft(bridge, envelope, content, job.as_deref())?);
+    let (intent_id, draft) = (home_id, draft(bridge, envelope, content, job.as_deref())?);
     // A bridge in a loop rests, as with any other refusal.
     let objection = ctx.loops.objection(&draft.sender, intent_id, &*ctx.clock);
     let command = Command {
@@ -174,7 +180,12 @@ async fn post(
 fn of_the_letter(refusal: &Refusal) -> bool {
     matches!(
         refusal.code,
-        Code::Unprocessable | Code::TooLarge | Code::TooDeep | Code::InvalidRequest | Code::InvalidMoment
+        Code::Unprocessable
+            | Code::TooLarge
+            | Code::TooDeep
+            | Code::InvalidRequest
+            | Code::InvalidMoment
+            | Code::EpochRequired
     )
 }
 

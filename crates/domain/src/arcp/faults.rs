@@ -88,6 +88,8 @@ impl From<Code> for Fault {
             | Code::NotThePrincipal
             | Code::GovernanceViolation
             | Code::Stopped
+            | Code::StaleEpoch
+            | Code::EpochRequired
             | Code::LoopStopped
             | Code::PermissionDenied => Self::PermissionDenied,
             Code::NotFound | Code::JobNotFound => Self::JobNotFound,

@@ -14,7 +14,7 @@ pub const HEADER: &str = "Entente-Epoch";
 
 /// The session of an agent that a write belongs to: it takes effect only while this is the agent's latest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Fence {
+pub struct Epoch {
     /// The agent.
     pub agent: String,
     /// The epoch of its session.
@@ -36,7 +36,7 @@ pub struct AgentSession {
     pub strict: bool,
 }
 
-impl Fence {
+impl Epoch {
     /// Parses the value of the header, for a request of this agent.
     ///
     /// # Errors
@@ -66,10 +66,22 @@ impl Fence {
     }
 }
 
-impl fmt::Display for Fence {
+impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Epoch {} of {}", self.epoch, self.agent)
     }
+}
+
+/// Returns the refusal of an agent's write without an epoch on an intent where all writes have to name it.
+#[must_use]
+pub fn required_here() -> Refusal {
+    Refusal::new(
+        Code::EpochRequired,
+        format!(
+            "What an agent writes on this intent has to name the epoch of its session. Send `{HEADER}` with the epoch that \
+             `POST /agents/{{agent_id}}/sessions` returned, and `X-Agent-ID` with the agent."
+        ),
+    )
 }
 
 /// Returns the refusal of a write without an epoch by an agent whose writes have to name it.

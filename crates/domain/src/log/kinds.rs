@@ -72,6 +72,8 @@ kinds! {
     CoordinatorStalled = "coordinator.stalled";
     /// Access was granted, or the list replaced (`replaced`).
     AccessGranted = "access_granted";
+    /// An intent was made strict, or not strict any more: what agents write there has to name the epochs of their sessions.
+    AccessStrictSet = "access.strict_set";
     /// Access was revoked.
     AccessRevoked = "access_revoked";
     /// An access entry expired.

@@ -56,7 +56,7 @@ fn policy() -> impl Strategy<Value = Policy> {
 }
 
 fn acl(default_policy: Policy, entries: Vec<Entry>) -> Acl {
-    Acl { intent_id: intent(), default_policy, entries }
+    Acl { intent_id: intent(), default_policy, strict: false, entries }
 }
 
 fn code<T>(result: Result<T, entente_domain::refusal::Refusal>) -> Option<Code> {

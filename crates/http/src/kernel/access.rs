@@ -17,7 +17,7 @@ use crate::wire::{GivenTime, WireTime};
 use crate::{HttpState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
-    config.service(get).service(replace).service(grant).service(revoke);
+    config.service(get).service(replace).service(set_strict).service(grant).service(revoke);
 }
 
 /// An entry of an access control list.
@@ -68,6 +68,8 @@ struct AclBody {
     intent_id: IntentId,
     /// The policy for principals without an entry.
     default_policy: Policy,
+    /// Whether what agents write on the intent has to name the epochs of their sessions (`Entente-Epoch`).
+    strict: bool,
     /// The entries.
     entries: Vec<EntryBody>,
 }
@@ -77,6 +79,7 @@ impl AclBody {
         Self {
             intent_id: acl.intent_id,
             default_policy: acl.default_policy,
+            strict: acl.strict,
             entries: acl.entries.into_iter().map(|entry| EntryBody::new(entry, dialect)).collect(),
         }
     }
@@ -139,6 +142,18 @@ struct ReplaceBody {
     #[serde(default, rename = "intent_id")]
     #[schema(value_type = Option<String>)]
     _intent_id: ReadOnly,
+    /// Ignored, as `intent_id`: `PUT /intents/{intent_id}/strict` sets it.
+    #[serde(default, rename = "strict")]
+    #[schema(value_type = Option<bool>)]
+    _strict: ReadOnly,
+}
+
+/// Whether an intent is strict.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = IntentStrictness, example = json!({ "strict": true }))]
+struct StrictBody {
+    /// Whether what agents write on the intent has to name the epochs of their sessions.
+    strict: bool,
 }
 
 /// Get an intent's access list
@@ -169,6 +184,26 @@ async fn replace(
     let intent_id: IntentId = id("intent", &path)?;
     let entries = body.value.entries.into_iter().map(EntryAsk::from).collect();
     let acl = access::replace(&api.ctx, &asker.caller, intent_id, body.value.default_policy, entries).await?;
+    ok(&AclBody::new(acl, asker.dialect))
+}
+
+/// Make an intent strict
+///
+/// From then on, what an agent writes on the intent has to name the epoch of its session (`Entente-Epoch`), by whichever way it
+/// comes; otherwise it is refused with `epoch_required`. People and services that act in their own names are not concerned.
+/// Requires the caller to be the intent's creator, to have an admin entry, or to hold the scope `admin`.
+#[utoipa::path(operation_id = "set_intent_strict",
+    tag = "access", request_body = StrictBody,
+    responses((status = 200, description = "The access list", body = AclBody)))]
+#[put("/intents/{intent_id}/strict")]
+async fn set_strict(
+    api: web::Data<HttpState>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<StrictBody>,
+) -> Reply {
+    let intent_id: IntentId = id("intent", &path)?;
+    let acl = access::set_strict(&api.ctx, &asker.caller, intent_id, body.value.strict).await?;
     ok(&AclBody::new(acl, asker.dialect))
 }
 

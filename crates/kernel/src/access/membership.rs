@@ -8,6 +8,7 @@ use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
+use entente_runtime::fences;
 use sqlx::PgConnection;
 
 pub use crate::facts::Membership;
@@ -44,6 +45,8 @@ pub async fn find_all(
                 (i.governance_policy IS NOT NULL) AS "governed!",
                 (coalesce(a.narrowed, false) OR EXISTS (
                     SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id)) AS "has_entries!",
+                (coalesce(a.strict, false) AND NOT EXISTS (
+                    SELECT 1 FROM principals p WHERE p.id = k.agent AND p.kind <> 'agent')) AS "strict!",
                 own.permission AS "permission?", own.expires_at AS "expires_at?", s.role AS "role?"
          FROM UNNEST($1::uuid[], $2::text[]) AS k (intent_id, agent)
          JOIN intents i ON i.id = k.intent_id
@@ -70,8 +73,9 @@ pub async fn find_all(
             expires_at: row.expires_at,
             role: row.role.as_deref(),
             governed: row.governed,
+            strict: row.strict,
         };
-        let membership = columns.membership(&row.agent)?;
+        let membership = columns.membership(&row.agent, fences::lack_epoch(&row.agent))?;
         Ok(((IntentId::from(row.id), row.agent), membership))
     });
     memberships.collect()
@@ -96,10 +100,11 @@ pub async fn writers(
         .collect())
 }
 
-/// Requires a level of access to an intent.
+/// Requires a level of access to an intent; one that allows to write also that the agent's epoch is named, where it has to
+/// be.
 ///
 /// # Errors
-/// `NotFound`, `AccessClosed` or `Forbidden`.
+/// `NotFound`, `AccessClosed`, `Forbidden` or `EpochRequired`.
 pub async fn require(
     conn: &mut PgConnection,
     agent: &str,
@@ -109,6 +114,9 @@ pub async fn require(
 ) -> Outcome<Membership> {
     let membership = find(conn, agent, intent_id, now).await?.ok_or_else(|| not_found("intent"))?;
     membership.access.require(need)?;
+    if need > Level::Read {
+        membership.require_fenced()?;
+    }
     Ok(membership)
 }
 
@@ -128,5 +136,6 @@ pub async fn require_manager(
     if caller.has(Scope::Admin) {
         return Ok(());
     }
-    Ok(membership.access.require_manager()?)
+    membership.access.require_manager()?;
+    Ok(membership.require_fenced()?)
 }

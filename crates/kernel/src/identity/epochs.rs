@@ -10,7 +10,8 @@ use std::sync::{PoisonError, RwLock};
 
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
-use entente_domain::identity::epochs::{AgentSession, Fence, required};
+use entente_domain::identity::epochs::{AgentSession, Epoch, required};
+use entente_domain::identity::fences::Fence;
 use entente_domain::identity::principals::check_name;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind};
@@ -50,7 +51,7 @@ impl StrictAgents {
         if self.seen() <= 0 || !self.agents.read().unwrap_or_else(PoisonError::into_inner).contains(agent) {
             return None;
         }
-        let named = fences::current().iter().any(|fence| fence.agent == agent);
+        let named = fences::current().iter().filter_map(Fence::epoch).any(|epoch| epoch.agent == agent);
         (!named).then(|| required(agent))
     }
 
@@ -92,7 +93,7 @@ pub async fn open(
 ) -> Outcome<AgentSession> {
     require_own(caller, agent)?;
     // The update judges the epoch: a shared lock on the row would be in the way of the same lock of another request.
-    let expected = fences::take().into_iter().find(|fence| fence.agent == agent);
+    let expected = fences::take_epoch(agent);
     let asked = Asked { agent, strict, expected };
     let Some(strict) = strict else {
         // Not in the system log: its lock must not be held while writes of earlier sessions are waited for.
@@ -125,7 +126,7 @@ struct Asked<'a> {
     agent: &'a str,
     strict: Option<bool>,
     /// The session that has to be the latest one.
-    expected: Option<Fence>,
+    expected: Option<Epoch>,
 }
 
 impl Asked<'_> {
@@ -151,13 +152,13 @@ impl Asked<'_> {
             now,
             self.strict,
             seq,
-            self.expected.as_ref().map(|fence| fence.epoch)
+            self.expected.as_ref().map(|expected| expected.epoch)
         )
         .fetch_optional(conn)
         .await?;
         let row = match (row, &self.expected) {
             (Some(row), _) => row,
-            (None, Some(fence)) => return Err(fence.stale().into()),
+            (None, Some(expected)) => return Err(expected.stale().into()),
             (None, None) => return Err(not_found("agent")),
         };
         let opened = AgentSession {

@@ -10,6 +10,7 @@ use entente_domain::idempotency::Idempotency;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::Draft;
 use entente_domain::openintent::governance::GovernancePolicy;
+use entente_runtime::fences;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
@@ -66,7 +67,7 @@ impl<'a> IntentTx<'a> {
     /// Begins a caller's operation, and takes the lock of its idempotency key, if any.
     ///
     /// # Errors
-    /// The database cannot be reached, or a lock is not free in time.
+    /// The database cannot be reached, or a lock is not free in time; the write has to name an epoch, and does not.
     pub async fn begin(
         ctx: &'a Ctx,
         caller: &'a Caller,
@@ -74,7 +75,9 @@ impl<'a> IntentTx<'a> {
         once: Option<&'a Idempotency>,
     ) -> Outcome<Self> {
         let tx = ctx.begin_once(&[intent_id], caller, once).await?;
-        Self::open(ctx, tx, intent_id, Some(caller), once).await
+        let work = Self::open(ctx, tx, intent_id, Some(caller), once).await?;
+        work.require_fenced()?;
+        Ok(work)
     }
 
     /// Begins the server's own operation, such as a sweep.
@@ -99,6 +102,7 @@ impl<'a> IntentTx<'a> {
             intent_id,
             agent: caller.map_or("", |caller| &caller.agent),
             once: caller.zip(once).map(|(caller, once)| (caller.principal(), once)),
+            lacks_epoch: caller.is_some_and(|caller| fences::lack_epoch(&caller.agent)),
         };
         let facts = facts::load(&mut tx, &[question], now).await?.pop().unwrap_or_default();
         let log = IntentLog::of(intent_id, facts.tail.as_ref(), caller.and_then(|caller| caller.trace), now)?;
@@ -196,6 +200,11 @@ impl<'a> IntentTx<'a> {
         let membership = self.facts.membership.as_ref();
         let membership = membership.filter(|membership| membership.access.reaches(Level::Read));
         membership.cloned().ok_or_else(|| not_found(noun))
+    }
+
+    /// Requires that the write names an epoch, where it has to.
+    pub(crate) fn require_fenced(&self) -> Outcome<()> {
+        Ok(self.facts.membership.as_ref().map_or(Ok(()), Membership::require_fenced)?)
     }
 
     /// Requires that the intent's policy lets the caller's agent work on it (RFC-0013). The caller of the operation

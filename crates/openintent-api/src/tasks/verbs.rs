@@ -118,7 +118,7 @@ verb! {
     ///
     /// The task must be ready. Of several concurrent claims one succeeds; the others fail with
     /// `claim_conflict`. Send the `claim_token` of the response with later actions: they fail once the claim
-    /// is lost.
+    /// is lost. Other writes name it as well: `Entente-Claim: <task id>; token=<claim_token>`.
     claim, "claim_task", "/tasks/{task_id}/claim",
     |_| Ok(Verb::Claim)
 }

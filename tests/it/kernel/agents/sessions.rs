@@ -7,12 +7,12 @@ use futures_util::future::join_all;
 
 use crate::arcp::jobs::Hand;
 use crate::cli::told;
-use crate::harness::{Client, World, json};
+use crate::harness::{Client, Value, World, json};
 use crate::mcp::{Era, Mcp};
 use crate::openintent::governance::governed;
 
 /// Opens a session of `agent`, and returns its epoch.
-async fn open(client: &Client, agent: &str) -> i64 {
+pub(super) async fn open(client: &Client, agent: &str) -> i64 {
     let opened = client.post(&format!("/agents/{agent}/sessions"), json!({})).await.is(201);
     opened["epoch"].as_i64().unwrap()
 }
@@ -23,19 +23,20 @@ fn within(client: &Client, epoch: i64) -> Client {
 }
 
 /// An intent of the agent with a channel; returns the intent's id and the path of the channel's messages.
-async fn channel(client: &Client) -> (String, String) {
+pub(super) async fn channel(client: &Client) -> (String, String) {
     let intent = governed(client, json!({})).await;
     let opened = client.post(&format!("/intents/{intent}/channels"), json!({ "name": "main" })).await.is(201);
     let path = format!("/channels/{}/messages", opened["id"].as_str().unwrap());
     (intent, path)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_way_of_writing_is_open_to_an_earlier_session() {
-    let (one, other) = World::two().await;
-    let (ada, there) = (one.agent("agent.ada").await, other.agent("agent.ada").await);
-    let (intent, messages) = channel(&ada).await;
-    let hand = Hand::of(&ada, "echo@1").await;
+/// A write: its method, path and body.
+pub(super) type Write = (&'static str, String, Value);
+
+/// Writes of agent.ada of every sort, each of which succeeds once, in this order; the first one sends a message.
+pub(super) async fn writes(ada: &Client) -> Vec<Write> {
+    let (intent, messages) = channel(ada).await;
+    let hand = Hand::of(ada, "echo@1").await;
     ada.post("/jobs", json!({ "agent": "echo" })).await.is(201);
     let job = hand.one().await;
     let job_path = format!("/jobs/{}", job["job_id"].as_str().unwrap());
@@ -43,10 +44,12 @@ async fn no_way_of_writing_is_open_to_an_earlier_session() {
     let lease =
         ada.post(&format!("/intents/{intent}/leases"), json!({ "scope": "a", "duration_seconds": 60 })).await;
     let lease = lease.json()["id"].as_str().unwrap().to_owned();
-    let (first, second) = (open(&ada, "agent.ada").await, open(&there, "agent.ada").await);
-    assert_eq!((first, second), (1, 2));
-    let writes = [
-        ("POST", messages.clone(), json!({ "sender": "agent.ada", "payload": { "n": 1 } })),
+    let events = json!([{ "kind": "log", "body": { "level": "info", "message": "m" } }]);
+    let memory = json!({ "namespace": "n", "key": "k", "value": { "a": 1 }, "memory_type": "episodic" });
+    let beat = json!({ "jobs": [{ "job_id": job["job_id"], "claim_token": token }] });
+    let sent = json!([{ "channel_id": messages.split('/').nth(2), "payload": { "n": 2 } }]);
+    vec![
+        ("POST", messages, json!({ "sender": "agent.ada", "payload": { "n": 1 } })),
         ("POST", format!("/intents/{intent}/events"), json!({ "event_type": "note", "payload": {} })),
         ("POST", "/intents".to_owned(), json!({ "title": "another" })),
         ("POST", format!("/intents/{intent}/tasks"), json!({ "name": "t" })),
@@ -58,27 +61,26 @@ async fn no_way_of_writing_is_open_to_an_earlier_session() {
             format!("/intents/{intent}/costs"),
             json!({ "cost_type": "tokens", "amount": 1, "unit": "tokens" }),
         ),
-        (
-            "POST",
-            "/memory".to_owned(),
-            json!({ "namespace": "n", "key": "k", "value": { "a": 1 }, "memory_type": "episodic" }),
-        ),
+        ("POST", "/memory".to_owned(), memory),
         ("POST", "/jobs".to_owned(), json!({ "agent": "echo" })),
         ("POST", "/jobs/claim".to_owned(), json!({ "worker_id": hand.id, "max": 1 })),
         ("POST", "/workers".to_owned(), json!({ "name": "w", "agents": ["echo@1"], "slots": 1 })),
-        (
-            "POST",
-            format!("/workers/{}/heartbeat", hand.id),
-            json!({ "jobs": [{ "job_id": job["job_id"], "claim_token": token }] }),
-        ),
-        (
-            "POST",
-            format!("{job_path}/events"),
-            json!({ "claim_token": token, "events": [{ "kind": "log", "body": { "level": "info", "message": "m" } }] }),
-        ),
+        ("POST", format!("/workers/{}/heartbeat", hand.id), beat),
+        ("POST", format!("{job_path}/events"), json!({ "claim_token": token, "events": events })),
         ("POST", format!("{job_path}/result"), json!({ "claim_token": token, "result": 1 })),
+        ("POST", "/turn".to_owned(), json!({ "messages": sent })),
         ("POST", "/agents/agent.ada/sessions".to_owned(), json!({})),
-    ];
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_way_of_writing_is_open_to_an_earlier_session() {
+    let (one, other) = World::two().await;
+    let (ada, there) = (one.agent("agent.ada").await, other.agent("agent.ada").await);
+    let writes = writes(&ada).await;
+    let messages = writes[0].1.clone();
+    let (first, second) = (open(&ada, "agent.ada").await, open(&there, "agent.ada").await);
+    assert_eq!((first, second), (1, 2));
     for (method, path, body) in writes {
         for client in [&ada, &there] {
             let refused = within(client, first).send(method, &path, Some(body.to_string())).await;

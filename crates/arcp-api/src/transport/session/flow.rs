@@ -20,7 +20,7 @@ const LISTEN: Duration = Duration::from_millis(50);
 
 impl Session {
     pub(super) fn let_in(&mut self, admitted: AdmittedClient) -> Answer {
-        let AdmittedClient { caller, entered, agents, last_seq, follows } = admitted;
+        let AdmittedClient { caller, fences, entered, agents, last_seq, follows } = admitted;
         // If chunks are split (`lines`), the client's numbers can only be recomputed from the beginning.
         let read_seq = if entered.lines { 0 } else { last_seq };
         self.events.open(entered.id, read_seq, follows);
@@ -35,7 +35,7 @@ impl Session {
             acked: entered.acked,
             lines: entered.lines,
         };
-        self.client.admit(Backend { api: Arc::clone(&self.api), caller, entered: Arc::new(entered) });
+        self.client.admit(Backend { api: Arc::clone(&self.api), caller, fences, entered: Arc::new(entered) });
         Answer::Opened(Box::new(opened))
     }
 

@@ -14,6 +14,7 @@ use entente_domain::canonical::sha256;
 use entente_domain::clock::{Timestamp, plus_seconds};
 use entente_kernel::Outcome;
 use entente_kernel::wakeups::WakeKey;
+use entente_runtime::fences;
 use entente_store::limits::AT_ONCE;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -207,7 +208,10 @@ pub(in crate::jobs) async fn after(ctx: &Ctx, jobs: impl Iterator<Item = &Job>) 
         .filter_map(|job| Some(Gate::Key(job.principal.clone(), job.concurrency.as_ref()?.key.clone())))
         .collect();
     for gate in gates {
-        if let Err(failure) = let_in(ctx, &gate.to_string(), lock_of(&gate)).await {
+        // What the request requires was so for its own transaction, and may have ended with that.
+        let gate_name = gate.to_string();
+        let next = fences::within(Vec::new(), let_in(ctx, &gate_name, lock_of(&gate)));
+        if let Err(failure) = next.await {
             tracing::debug!(error = %failure, "jobs of a concurrency key wait for the sweep");
         }
     }

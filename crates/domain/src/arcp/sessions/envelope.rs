@@ -93,6 +93,16 @@ pub struct Hello {
     pub resume: Option<Resume>,
     /// Whether it came as a `session.resume`, which has only the members needed to resume.
     pub bare: bool,
+    /// Epoch of the agent's session, which fences what this session writes.
+    pub epoch: Option<i64>,
+}
+
+/// The member `x-entente` of a hello's or a resume's envelope: other servers ignore it, as all members of envelopes that
+/// they do not know (ARCP §5).
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HelloBeyond {
+    epoch: Option<i64>,
 }
 
 /// Credentials of a resuming client.
@@ -141,6 +151,8 @@ struct Raw<'a> {
     word: Option<Value>,
     job_id: Option<Value>,
     trace_id: Option<Value>,
+    #[serde(rename = "x-entente")]
+    beyond: Option<Value>,
     #[serde(borrow)]
     payload: Option<&'a RawValue>,
 }
@@ -213,8 +225,8 @@ struct Of {
 fn content(word: &str, raw: &Raw<'_>) -> Result<ClientMessage, String> {
     let payload = raw.payload;
     Ok(match word {
-        "session.hello" => ClientMessage::Hello(Box::new(hello(payload)?)),
-        "session.resume" => ClientMessage::Resume(Box::new(resume(payload)?)),
+        "session.hello" => ClientMessage::Hello(Box::new(Hello { epoch: epoch(raw)?, ..hello(payload)? })),
+        "session.resume" => ClientMessage::Resume(Box::new(Hello { epoch: epoch(raw)?, ..resume(payload)? })),
         "session.ping" => ClientMessage::Ping(nonce(payload)?),
         "session.pong" => ClientMessage::Pong(nonce(payload)?),
         "session.ack" => match shaped::<Acked>(payload)?.last_processed_seq {
@@ -249,6 +261,18 @@ fn content(word: &str, raw: &Raw<'_>) -> Result<ClientMessage, String> {
             None => ClientMessage::Unknown,
         },
     })
+}
+
+/// Returns the epoch that a hello names.
+fn epoch(raw: &Raw<'_>) -> Result<Option<i64>, String> {
+    let wrong = || {
+        "`x-entente` of a hello must be like {\"epoch\": 7}, with the epoch that `POST /agents/{agent_id}/sessions` returned: a \
+         whole number from 1."
+            .to_owned()
+    };
+    let Some(said) = &raw.beyond else { return Ok(None) };
+    let beyond: HelloBeyond = serde_json::from_value(said.clone()).map_err(|_other_shape| wrong())?;
+    if beyond.epoch.is_some_and(|epoch| epoch < 1) { Err(wrong()) } else { Ok(beyond.epoch) }
 }
 
 /// Returns the job id of a message: from its payload, or from its envelope (ARCP-W-4.4.2).
@@ -302,6 +326,7 @@ fn hello(payload: Option<&RawValue>) -> Result<Hello, String> {
         no_agents: member("agents").is_some_and(Vec::is_empty),
         resume: resume.map_err(|e| format!("`resume` cannot be used: {e}."))?,
         bare: false,
+        epoch: None,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use entente_domain::idempotency::Idempotency;
-use entente_domain::identity::epochs::Fence;
+use entente_domain::identity::fences::Fence;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Event};
 use entente_domain::openintent::messages::Message;
@@ -45,8 +45,8 @@ pub(super) enum Addition {
 pub(super) struct Append {
     /// What it appends.
     pub addition: Addition,
-    /// Session of an agent that has to be its latest.
-    pub fence: Option<Fence>,
+    /// What has to be so for it to take effect.
+    pub fences: Vec<Fence>,
 }
 
 /// A committed command.
@@ -64,7 +64,7 @@ pub(super) type Answer = Outcome<Appended>;
 impl Append {
     /// Creates a command of the current request.
     pub fn new(addition: Addition) -> Self {
-        Self { addition, fence: fences::current().pop() }
+        Self { addition, fences: fences::current() }
     }
 
     /// Returns the intent whose log it is appended to.

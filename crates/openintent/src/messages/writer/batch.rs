@@ -107,7 +107,7 @@ impl<'a> Batch<'a> {
         if let Some(replayed) = self.replay(command)? {
             return Ok(replayed);
         }
-        let sent = Appended::Message(self.send(message, now)?);
+        let sent = Appended::Message(self.send(command, message, now)?);
         self.keep(command, &sent)?;
         Ok(Judged::Decided(sent))
     }
@@ -117,6 +117,7 @@ impl<'a> Batch<'a> {
         let (intent, actor) = (event.intent_id, &event.draft.actor);
         let intent_state = self.cache.get(intent).ok_or_else(|| not_found("intent"))?;
         self.cache.access(intent, actor).require(Level::Write)?;
+        self.cache.require_fenced(command)?;
         if let Some(replayed) = self.replay(command)? {
             return Ok(replayed);
         }
@@ -138,12 +139,13 @@ impl<'a> Batch<'a> {
         Ok(Judged::Decided(appended))
     }
 
-    fn send(&mut self, command: &Command, now: Timestamp) -> Outcome<Arc<Message>> {
+    fn send(&mut self, append: &Append, command: &Command, now: Timestamp) -> Outcome<Arc<Message>> {
         let intent = command.intent_id;
         let access = self.cache.access(intent, &command.draft.sender);
         let channel =
             self.cache.get(intent).and_then(|intent_state| intent_state.channels.get(&command.channel_id));
         let channel = channel.filter(|_| access.reaches(Level::Read)).ok_or_else(|| not_found("channel"))?;
+        self.cache.require_fenced(append)?;
         if let Some(objection) = &command.objection {
             return Err(objection.clone().into());
         }

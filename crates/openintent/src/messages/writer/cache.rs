@@ -7,17 +7,21 @@ use std::sync::Arc;
 
 use entente_domain::access::{AccessLevel, Facts, Level, Policy, access};
 use entente_domain::clock::Timestamp;
+use entente_domain::identity::epochs::required_here;
 use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::log::events::Tail;
 use entente_domain::openintent::agents::Agent;
 use entente_domain::openintent::channels::Channel;
 use entente_domain::openintent::governance::GovernancePolicy;
+use entente_domain::refusal::Refusal;
 use entente_kernel::Outcome;
 use entente_kernel::access::membership;
+use entente_kernel::access::membership::Membership;
 use entente_kernel::channels::Row;
 use entente_kernel::identity::agents;
 use entente_kernel::log::writer::digest;
 use entente_runtime::cache::OwnedCache;
+use entente_runtime::fences;
 use entente_runtime::metrics::Metrics;
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
@@ -53,6 +57,8 @@ struct Standing {
     access: AccessLevel,
     /// Whether the agent is assigned to the intent.
     assigned: bool,
+    /// Whether what it writes there has to name its epoch.
+    strict: bool,
 }
 
 /// A writer's cache of intents.
@@ -138,6 +144,20 @@ impl IntentCache {
                 access(agent, facts)
             }
         }
+    }
+
+    /// Requires that a command names the epoch of its actor where it has to.
+    ///
+    /// # Errors
+    /// `EpochRequired`.
+    pub fn require_fenced(&self, command: &Append) -> Result<(), Refusal> {
+        let intent_state = self.get(command.intent_id()).filter(|intent_state| intent_state.listed);
+        let standing = intent_state.and_then(|intent_state| intent_state.standings.get(command.actor()));
+        let is_strict = standing.is_some_and(|standing| standing.strict);
+        if is_strict && fences::lack_epoch_of(&command.fences, command.actor()) {
+            return Err(required_here());
+        }
+        Ok(())
     }
 
     /// Returns whether `agent` is assigned to an intent that has a policy.
@@ -320,7 +340,8 @@ impl IntentCache {
         asked.dedup();
         for ((intent, agent), membership) in membership::find_all(conn, &asked, now).await? {
             if let Some(intent_state) = self.get_mut(intent) {
-                let standing = Standing { access: membership.access, assigned: membership.assigned };
+                let Membership { access, assigned, strict, .. } = membership;
+                let standing = Standing { access, assigned, strict };
                 intent_state.standings.insert(agent, standing);
             }
         }

@@ -153,8 +153,7 @@ impl MessageHandler {
         left: &[usize],
         freshness: Freshness,
     ) -> Outcome<()> {
-        let of_command = |index: &usize| progress.commands[*index].fence.clone();
-        let required = left.iter().filter_map(of_command).collect();
+        let required = left.iter().flat_map(|index| &progress.commands[*index].fences).cloned().collect();
         let attempt = fences::within(required, self.attempt(cache, progress, left, freshness));
         within(deadlines::BATCH, Box::pin(attempt)).await?
     }
@@ -183,7 +182,7 @@ impl MessageHandler {
             return Ok(());
         }
         let (mut tx, ready) = if unlocked {
-            // A transaction, because it has to require the sessions of its commands.
+            // A transaction, because it has to require what its commands require.
             (ctx.pool.begin().await?, left.to_vec())
         } else if freshness == Freshness::Waiting {
             (ctx.begin_waiting(locks(&tried), Some(limits::LOCK)).await?, left.to_vec())
