@@ -245,7 +245,7 @@ async fn every_ring_arrives_whichever_server_is_killed() {
     let began = std::time::Instant::now();
     let mut ids: BTreeMap<i64, String> = BTreeMap::new();
     while ids.len() < usize::try_from(sent).unwrap() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{} of {sent} rings arrived", ids.len());
+        assert!(began.elapsed() < Duration::from_secs(180), "{} of {sent} rings arrived", ids.len());
         tokio::time::sleep(Duration::from_millis(100)).await;
         let got = receiver.got();
         for (one, (place, rings)) in got.iter().zip(heard(&got)) {
