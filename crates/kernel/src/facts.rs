@@ -28,19 +28,35 @@ pub struct Membership {
     /// Whether the intent has a governance policy (RFC-0013), which may restrict the access level.
     pub governed: bool,
     /// Whether what this agent writes on the intent has to name the epoch of its session.
-    pub strict: bool,
-    /// Whether it has to, and the current work does not.
-    pub unfenced: bool,
+    pub demand: EpochDemand,
+}
+
+/// Whether what an agent writes on an intent has to name the epoch of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EpochDemand {
+    /// It has not.
+    None,
+    /// It has, and the current work does.
+    Met,
+    /// It has, and the current work does not.
+    Unmet,
 }
 
 impl Membership {
+    /// Returns whether what the agent writes on the intent has to name the epoch of its session.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.demand != EpochDemand::None
+    }
+
     /// Requires that a write names the epoch of the agent's session where it has to. Who may not even read does not learn
     /// that.
     ///
     /// # Errors
     /// `EpochRequired`.
     pub fn require_fenced(&self) -> Result<(), Refusal> {
-        if self.unfenced && self.access.reaches(Level::Read) { Err(required_here()) } else { Ok(()) }
+        let is_missing = self.demand == EpochDemand::Unmet && self.access.reaches(Level::Read);
+        if is_missing { Err(required_here()) } else { Ok(()) }
     }
 }
 
@@ -72,8 +88,11 @@ impl MembershipColumns<'_> {
             assigned: self.role.is_some(),
             status: IntentStatus::parse(self.status).ok_or_else(|| unknown("intent status", self.status))?,
             governed: self.governed,
-            strict: self.strict,
-            unfenced: self.strict && lacks_epoch,
+            demand: match (self.strict, lacks_epoch) {
+                (false, _) => EpochDemand::None,
+                (true, false) => EpochDemand::Met,
+                (true, true) => EpochDemand::Unmet,
+            },
         })
     }
 }

@@ -285,7 +285,7 @@ impl Ctx {
     pub async fn begin_waiting(&self, mut locks: Vec<i64>, patience: Option<Duration>) -> Outcome<Tx> {
         locks.sort_unstable();
         locks.dedup();
-        Ok(self.pool.begin_with(limits::begin_with_locks(locks, patience)).await?)
+        Ok(self.pool.begin_with(&limits::begin_with_locks(locks, patience)).await?)
     }
 
     /// Begins a transaction that waits at most `limits::AT_ONCE` for any lock.
@@ -293,7 +293,7 @@ impl Ctx {
     /// # Errors
     /// A database error.
     pub async fn begin_at_once(&self) -> Outcome<Tx> {
-        Ok(self.pool.begin_with(limits::begin_at_once()).await?)
+        Ok(self.pool.begin_with(&limits::begin_at_once()).await?)
     }
 
     /// Begins a transaction that holds a lock during work on other connections.
@@ -301,7 +301,7 @@ impl Ctx {
     /// # Errors
     /// A database error.
     pub async fn begin_guard(&self) -> Outcome<Tx> {
-        Ok(self.pool.begin_with(limits::begin_guard()).await?)
+        Ok(self.pool.begin_with(&limits::begin_guard()).await?)
     }
 }
 

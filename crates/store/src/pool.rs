@@ -192,7 +192,7 @@ impl Pool {
     /// # Errors
     /// As [`Self::acquire`].
     pub async fn begin(&self) -> Result<PooledTransaction, sqlx::Error> {
-        self.begin_with(Beginning::default()).await
+        self.begin_with(&Beginning::default()).await
     }
 
     /// Begins a transaction in this way. The fences of the current work must hold, and hold until the transaction ends
@@ -200,8 +200,11 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Self::acquire`]; a lock is not granted in time; a fence is broken ([`is_fenced`](crate::is_fenced)).
-    pub async fn begin_with(&self, beginning: Beginning) -> Result<PooledTransaction, sqlx::Error> {
-        self.begin_unfenced(AssertSqlSafe(beginning.sql(&fences::current()))).await
+    #[must_use]
+    pub fn begin_with(&self, beginning: &Beginning) -> BoxFuture<'_, Result<PooledTransaction, sqlx::Error>> {
+        let statement = beginning.sql(&fences::current());
+        // Boxed, so that it does not enlarge the future of each operation.
+        Box::pin(self.begin_unfenced(AssertSqlSafe(statement)))
     }
 
     /// Begins a transaction that only reads, with this statement, whatever fences the request names.

@@ -158,7 +158,8 @@ impl Backend {
         let trace = trace_id.and_then(|id| Trace::of_id(&id, &*self.api.ctx.chance));
         let caller = self.caller.clone().traced(trace);
         let origin = Origin::Session(self.entered.id);
-        let submitted = match self.fenced(self.api.job_writer.submit(&caller, submit, origin)).await {
+        let submitting = Box::pin(self.api.job_writer.submit(&caller, submit, origin));
+        let submitted = match self.fenced(submitting).await {
             Ok(submitted) => submitted,
             Err(failure) => return Done::Answer(request, Answer::Refused(refusal(failure), None), None),
         };
@@ -218,7 +219,7 @@ impl Backend {
     /// Cancels a job.
     pub async fn cancel(self, request: Request, job_id: JobId, reason: Option<String>) -> Done {
         let by = Canceller::Session(self.entered.id);
-        let cancelled = jobs::cancel(&self.api.ctx, &self.caller, job_id, by, reason, None);
+        let cancelled = Box::pin(jobs::cancel(&self.api.ctx, &self.caller, job_id, by, reason, None));
         let answer = match self.fenced(cancelled).await {
             Ok(job) => Answer::Cancelled {
                 job_id,

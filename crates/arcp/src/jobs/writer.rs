@@ -297,7 +297,7 @@ async fn apply(
 
 /// Decides a command by its own fences, not by those of the batch.
 async fn fenced_by<T>(fences: &[Fence], decision: impl Future<Output = T>) -> T {
-    fences::within(fences.to_vec(), decision).await
+    fences::within(fences.to_vec(), Box::pin(decision)).await
 }
 
 async fn event_keys(conn: &mut PgConnection, commands: &[&Command]) -> Outcome<HashSet<(JobId, String)>> {

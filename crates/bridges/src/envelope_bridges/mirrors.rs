@@ -147,7 +147,7 @@ async fn post(
     let home_id = home(ctx, mirror.channel_id).await?;
     let sender = membership::find(&mut conn, &envelope.sender, home_id, ctx.now()).await?;
     drop(conn);
-    if sender.is_some_and(|sender| sender.strict) {
+    if sender.is_some_and(|sender| sender.is_strict()) {
         // The bridge shows it in its own name, and so it is no way around the epoch of who sent it.
         return Ok(format!("refused: {}", Code::EpochRequired.wire()));
     }

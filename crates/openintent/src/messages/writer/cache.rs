@@ -16,7 +16,6 @@ use entente_domain::openintent::governance::GovernancePolicy;
 use entente_domain::refusal::Refusal;
 use entente_kernel::Outcome;
 use entente_kernel::access::membership;
-use entente_kernel::access::membership::Membership;
 use entente_kernel::channels::Row;
 use entente_kernel::identity::agents;
 use entente_kernel::log::writer::digest;
@@ -340,8 +339,8 @@ impl IntentCache {
         asked.dedup();
         for ((intent, agent), membership) in membership::find_all(conn, &asked, now).await? {
             if let Some(intent_state) = self.get_mut(intent) {
-                let Membership { access, assigned, strict, .. } = membership;
-                let standing = Standing { access, assigned, strict };
+                let strict = membership.is_strict();
+                let standing = Standing { access: membership.access, assigned: membership.assigned, strict };
                 intent_state.standings.insert(agent, standing);
             }
         }
