@@ -5,14 +5,15 @@
 //! `ENTENTE_TURN_KILLS=1000` makes it a thousand kills.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use entente_store::Pool;
 use futures_util::future::join_all;
 
-use super::{insist, pause};
+use super::insist;
+use super::pair::{LOOK, Pair};
 use crate::arcp::jobs::Hand;
-use crate::harness::process::{Launch, Place, Process, key_of};
-use crate::harness::{Client, Cluster, Setup, Value, World, json, talk};
+use crate::harness::{Client, Value, json, talk};
 
 /// Default number of kills.
 const KILLS: u32 = 10;
@@ -38,12 +39,12 @@ struct Seat {
 }
 
 impl Seat {
-    async fn of(world: &World, servers: &[Process; 2], number: usize) -> Self {
+    async fn of(pair: &Pair, number: usize) -> Self {
         let name = format!("agent.turner{number}");
-        let client = world.agent(&name).await;
+        let servers = pair.agent(&name).await;
+        let client = pair.world.agent(&name).await;
         let (_, channel) = talk(&client, json!({})).await;
         let hand = Hand::of(&client, &format!("turner{number}@1")).await;
-        let servers = servers.each_ref().map(|server| server.client(&key_of(&name)));
         Self { name, servers, channel, worker: hand.id }
     }
 }
@@ -80,23 +81,23 @@ async fn take_turns(ledger: &Ledger, seat: &Seat, number: usize) -> u64 {
 }
 
 /// Counts the messages of a seat and the jobs that it has finished, in one snapshot.
-async fn counted(world: &World, seat: &Seat, number: usize) -> (i64, i64) {
+async fn counted(pool: &Pool, seat: &Seat, number: usize) -> (i64, i64) {
     let count = "SELECT (SELECT coalesce(max(number), 0)::bigint FROM messages WHERE channel_id = $1),
                         (SELECT count(*) FROM job_clock WHERE agent = $2 AND status = 'success')";
     let channel: uuid::Uuid = seat.channel.parse::<entente_domain::ids::ChannelId>().unwrap().uuid();
     let counted = sqlx::query_as(count).bind(channel).bind(format!("turner{number}@1"));
-    counted.fetch_one(&world.ctx().pool).await.unwrap()
+    counted.fetch_one(pool).await.unwrap()
 }
 
 /// Looks at snapshots until all kills are done: each turn but the first has both a message and an end.
-async fn look(ledger: &Ledger, world: &World, seats: &[Seat]) {
+async fn look(ledger: &Ledger, pool: &Pool, seats: &[Seat]) {
     while !ledger.over.load(Ordering::Acquire) {
         for (number, seat) in seats.iter().enumerate() {
-            let (messages, ends) = counted(world, seat, number).await;
+            let (messages, ends) = counted(pool, seat, number).await;
             assert!(messages == ends + 1 || (messages, ends) == (0, 0), "{messages} messages, {ends} ends");
             ledger.snapshots.fetch_add(1, Ordering::Relaxed);
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -108,30 +109,17 @@ fn kills() -> u32 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_happens_whole_or_not_whichever_server_is_killed() {
     let (began, kills) = (Instant::now(), kills());
-    let world = World::with(Setup::live()).await;
-    let url = Cluster::get().url(&world.database);
-    let places = [Place::new("turns"), Place::new("turns")];
-    let launches = places.each_ref().map(|place| Launch::shared(place, &url));
-    let mut servers = [launches[0].start().await.0, launches[1].start().await.0];
-    let seats = join_all((0..AGENTS).map(|number| Seat::of(&world, &servers, number))).await;
+    let pair = Pair::start("turns").await;
+    let looking = pair.world.ctx().pool.clone();
+    let seats = join_all((0..AGENTS).map(|number| Seat::of(&pair, number))).await;
     let ledger = Ledger::default();
     let turns = join_all(seats.iter().enumerate().map(|(number, seat)| take_turns(&ledger, seat, number)));
-    let killing = async {
-        let mut chance = u64::from(std::process::id()) ^ 0x1357_9BDF_2468_ACE0;
-        println!("the seed of this run's pauses is {chance}");
-        for kill in 0..kills {
-            tokio::time::sleep(pause(&mut chance)).await;
-            let turn = usize::try_from(kill % 2).unwrap();
-            servers[turn].kill();
-            servers[turn] = launches[turn].start().await.0;
-        }
-        ledger.over.store(true, Ordering::Release);
-    };
-    let (turns, (), ()) = tokio::join!(turns, killing, look(&ledger, &world, &seats));
+    let (turns, pair, ()) =
+        tokio::join!(turns, pair.kill_in_turn(kills, &ledger.over), look(&ledger, &looking, &seats));
     for (number, (seat, turns)) in seats.iter().zip(&turns).enumerate() {
         let turns = i64::try_from(*turns).unwrap();
         assert_eq!(
-            counted(&world, seat, number).await,
+            counted(&looking, seat, number).await,
             (turns, turns - 1),
             "messages and ends of {turns} turns"
         );
@@ -145,6 +133,5 @@ async fn a_turn_happens_whole_or_not_whichever_server_is_killed() {
         count(&ledger.snapshots),
         began.elapsed()
     );
-    drop(servers);
-    world.end().await;
+    pair.end().await;
 }
