@@ -8,9 +8,11 @@
 mod epochs;
 mod events;
 mod failover;
+mod handovers;
 mod hooks;
 mod jobs;
 mod load;
+mod pair;
 mod post;
 mod readers;
 mod spending;

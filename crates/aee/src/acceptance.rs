@@ -118,11 +118,11 @@ async fn round(
 }
 
 /// An envelope that may be submitted.
-struct Prepared {
+pub(crate) struct Prepared {
     /// The envelope, and others that are committed with it.
-    prepared_envelopes: Vec<PreparedEnvelope>,
+    pub prepared_envelopes: Vec<PreparedEnvelope>,
     /// The server's own answer, if the envelope is for the server.
-    reply: Option<String>,
+    pub reply: Option<String>,
 }
 
 impl From<PreparedEnvelope> for Prepared {
@@ -144,7 +144,12 @@ fn refuse_broadcast(envelope: &Envelope, body: &str) -> Result<(), Refusal> {
 
 /// Evaluates an envelope without looking at others; returns the prepared envelope, and the server's own
 /// answer if the envelope is for the server.
-async fn prepare(ctx: &Ctx, caller: &Caller, book: &PolicySnapshot, bytes: &[u8]) -> Outcome<Prepared> {
+pub(crate) async fn prepare(
+    ctx: &Ctx,
+    caller: &Caller,
+    book: &PolicySnapshot,
+    bytes: &[u8],
+) -> Outcome<Prepared> {
     let envelope = read(bytes)?;
     ctx.objection(caller, envelope.sender.as_str(), None).map_or(Ok(()), Err)?;
     let now = ctx.now();

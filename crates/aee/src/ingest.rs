@@ -30,6 +30,7 @@ use crate::envelopes::{PreparedEnvelope, note};
 pub use crate::ingest::batch::put;
 pub use crate::ingest::batch::put_beside;
 use crate::ingest::handler::IngestHandler;
+pub(crate) use crate::ingest::handler::fit;
 pub(crate) use crate::ingest::links::passage;
 pub(crate) use crate::ingest::push::push;
 

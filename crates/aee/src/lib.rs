@@ -19,6 +19,7 @@ pub mod refutations;
 pub mod retention;
 pub mod threads;
 pub mod timeouts;
+pub mod turns;
 
 use entente_kernel::webhooks::Post;
 use entente_kernel::{Outcome, ProtocolCtx};

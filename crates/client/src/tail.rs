@@ -109,6 +109,10 @@ impl Frames {
         if let Some(until) = response.headers().get("Entente-Deleted-Until").and_then(|id| id.to_str().ok()) {
             note(&format!("some events up to {until} are missing: their retention is over"));
         }
+        let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
+        if let Some(missed) = header("Entente-Missed") {
+            note(&missed_messages(&missed, header("Entente-Truncated").is_some(), None));
+        }
         Ok(Self { response, buffer: Vec::new(), ready: VecDeque::new(), reached: None })
     }
 
@@ -123,6 +127,9 @@ impl Frames {
             while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
                 let frame: Vec<u8> = self.buffer.drain(..end + 2).collect();
                 let frame = String::from_utf8_lossy(&frame);
+                if let Some(missed) = missed(&frame) {
+                    note(&missed);
+                }
                 self.ready.extend(read(&frame));
                 self.reached = member(&frame, "id").map(str::to_owned).or_else(|| self.reached.take());
             }
@@ -134,6 +141,20 @@ impl Frames {
 fn read(text: &str) -> Option<Frame> {
     let data = serde_json::from_str(member(text, "data")?).ok()?;
     Some(Frame { id: member(text, "id")?.to_owned(), name: member(text, "event")?.to_owned(), data })
+}
+
+/// Returns a sentence about messages that this reader has missed.
+fn missed_messages(count: &str, is_truncated: bool, channel: Option<&str>) -> String {
+    let most = if is_truncated { "up to " } else { "" };
+    let channel = channel.map_or_else(String::new, |id| format!(" of {id}"));
+    format!("{most}{count} message(s){channel} are missing: they were evicted or have expired")
+}
+
+/// Parses the comment about messages that were missed.
+fn missed(text: &str) -> Option<String> {
+    let said: Value = serde_json::from_str(text.strip_prefix(": missed ")?.trim()).ok()?;
+    let is_truncated = said["truncated"] == true;
+    Some(missed_messages(&said["missed"].to_string(), is_truncated, said["channel_id"].as_str()))
 }
 
 /// Returns a field of a frame.

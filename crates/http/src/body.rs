@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 
 pub use self::params::{
     EventTypesParam, IdempotencyKey, IfMatch, IfMatchMaybe, LastEventId, LastEventIdQuery, Limit100,
-    Limit1000,
+    Limit1000, SinceParam,
 };
 use super::caller::state_of;
 use super::error::Problem;

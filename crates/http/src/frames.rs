@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use entente_domain::clock::Timestamp;
+use entente_domain::cursors::after;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ChannelId, IntentId, MessageId};
 use entente_domain::log::events::{Event, Kind};
@@ -186,6 +187,7 @@ fn write(mark: ResumeToken, name: &str, data: &impl Serialize) -> serde_json::Re
 pub fn show(mark: ResumeToken) -> String {
     match mark {
         ResumeToken::IntentLog(seq) => seq.to_string(),
+        ResumeToken::Message(number) => after(number),
         ResumeToken::Global(place) => show_place(place),
         ResumeToken::Opening(Opening { start, shown: (at, intent) }) => {
             format!("{}.{}.{}", show_place(start), at.timestamp_micros(), ulid(intent))

@@ -8,7 +8,7 @@ pub mod channels;
 mod coordinators;
 mod costs;
 mod escalations;
-mod events;
+pub mod events;
 mod failures;
 mod federation;
 mod governance;
@@ -20,7 +20,7 @@ pub mod messages;
 mod plans;
 mod portfolios;
 mod retry_policies;
-mod tasks;
+pub mod tasks;
 mod tools;
 mod triggers;
 

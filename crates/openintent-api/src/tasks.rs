@@ -1,6 +1,7 @@
 //! Task routes (RFC-0012): creating, finding and changing tasks. There are two paths to create one, the RFC's and the
 //! reference server's (OI-15.25). The actions on tasks are in `task_verbs.rs`.
 
+pub mod turns;
 pub(crate) mod verbs;
 
 use actix_web::{HttpRequest, get, patch, post, web};
@@ -25,7 +26,7 @@ use utoipa::ToSchema;
 
 use crate::ApiState;
 
-pub fn routes(config: &mut Routes<'_>) {
+pub(crate) fn routes(config: &mut Routes<'_>) {
     config.service(create).service(create_rfc).service(list).service(get).service(change);
 }
 
@@ -110,6 +111,12 @@ pub struct TaskBody {
 }
 
 impl TaskBody {
+    /// Writes a task in the client's dialect.
+    #[must_use]
+    pub fn of(shown: TaskView, dialect: Dialect) -> Self {
+        Self::new(shown.task, shown.blocks, dialect)
+    }
+
     fn new(task: Task, blocks: Vec<TaskId>, dialect: Dialect) -> Self {
         let time = |at| WireTime::new(at, dialect);
         Self {
@@ -153,7 +160,7 @@ impl TaskBody {
 
 /// Returns a 200 with the task, and its version as `ETag`.
 pub(crate) fn response(shown: TaskView, asker: &Asker) -> Reply {
-    with_version(shown.task.version, &TaskBody::new(shown.task, shown.blocks, asker.dialect))
+    with_version(shown.task.version, &TaskBody::of(shown, asker.dialect))
 }
 
 /// A task to create.

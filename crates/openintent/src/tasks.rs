@@ -10,6 +10,7 @@ mod links;
 mod plan_rows;
 pub mod plans;
 mod rows;
+pub mod within;
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,12 @@
 //! Turns: everything that an agent does between two thoughts, in one request; all of it or nothing.
 
+use crate::aee::envelopes::{mail, task_envelope, with};
 use crate::arcp::jobs::{Hand, id, kinds, status};
 use crate::cli::told;
 use crate::harness::{Client, Value, World, json, send, talk};
 use crate::kernel::inbox::{follow, numbers, open, read};
 use crate::mcp::{Era, Mcp};
+use crate::openintent::governance::governed;
 
 /// An agent in the middle of its work: bob has a worker with a running job and a reservation, an inbox with two messages,
 /// and a pending job.
@@ -12,7 +14,10 @@ struct Scene {
     world: World,
     ada: Client,
     bob: Client,
+    intent: String,
     channel: String,
+    /// A task that bob has claimed.
+    task: String,
     question: Value,
     hand: Hand,
     job: Value,
@@ -23,7 +28,11 @@ impl Scene {
     async fn set() -> Self {
         let world = World::start().await;
         let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
-        let (_, channel) = talk(&ada, json!({ "members": ["agent.bob"] })).await;
+        let (intent, channel) = talk(&ada, json!({ "members": ["agent.bob"] })).await;
+        let task = ada.post("/tasks", json!({ "intent_id": intent, "name": "read" })).await.ok();
+        let task = id_of(&task);
+        bob.post(&format!("/tasks/{task}/claim"), json!({})).await.ok();
+        bob.post(&format!("/tasks/{task}/start"), json!({})).await.ok();
         open(&bob, "agent.bob", json!({})).await;
         let ask = json!({ "sender": "agent.ada", "to": "agent.bob", "message_type": "request", "payload": { "n": 1 } });
         let question = send(&ada, &channel, ask).await;
@@ -37,7 +46,7 @@ impl Scene {
         ada.post("/jobs", json!({ "agent": "echo", "input": { "next": true } })).await.is(201);
         let call = json!({ "capability": "tool.call", "target": "web", "reserve": { "USD": "0.40" } });
         let reservation = hand.tell(&job, "authorize", call).await.ok()["reservation_id"].clone();
-        Self { world, ada, bob, channel, question, hand, job, reservation }
+        Self { world, ada, bob, intent, channel, task, question, hand, job, reservation }
     }
 
     /// Names the running job.
@@ -57,12 +66,38 @@ impl Scene {
                 { "channel_id": self.channel, "message_type": "response", "correlation_id": self.question["id"], "payload": { "n": 3 } },
                 { "channel_id": self.channel, "to": "agent.ada", "payload": { "n": 4 } },
             ],
+            "events": [{ "intent_id": self.intent, "event_type": "note", "payload": { "n": 5 } }],
+            "tasks": [
+                { "verb": "complete", "task_id": self.task, "claim_token": 1, "output": { "pages": 12 } },
+                { "verb": "create", "task": { "intent_id": self.intent, "name": "write" } },
+            ],
+            "mail": [self.letter("letter-00")],
             "settle": [self.of_job(json!({ "reservation_id": self.reservation, "cost": { "USD": "0.25" } }))],
             "report": [self.of_job(json!({ "events": [progress], "checkpoint": { "at": 1 } }))],
             "finish": [self.of_job(json!({ "result": { "ok": true } }))],
             "heartbeat": { "worker_id": self.hand.id, "jobs": [self.of_job(json!({}))] },
             "claim": { "worker_id": self.hand.id, "max": 5 },
         })
+    }
+
+    /// An envelope of bob's.
+    fn letter(&self, id: &str) -> Value {
+        with(task_envelope(&self.world, id, ("agent.bob", "agent.ada")), json!({ "payload": { "n": 6 } }))
+    }
+
+    /// Returns name, status and agent of the intent's tasks, by their names.
+    async fn tasks(&self) -> Vec<Value> {
+        let tasks = self.ada.get(&format!("/intents/{}/tasks", self.intent)).await.ok();
+        let list = tasks.as_array().or_else(|| tasks["tasks"].as_array());
+        let told = |task: &Value| json!([task["name"], task["status"], task["assigned_agent"]]);
+        let mut told: Vec<Value> = list.unwrap().iter().map(told).collect();
+        told.sort_by_key(|task| task[0].to_string());
+        told
+    }
+
+    async fn notes(&self) -> usize {
+        let notes = self.ada.get(&format!("/intents/{}/events?event_type=note", self.intent)).await.ok();
+        notes.as_array().unwrap().len()
     }
 
     /// Asserts that nothing of a turn took effect.
@@ -76,6 +111,8 @@ impl Scene {
             "{after}"
         );
         assert_eq!(status(&self.ada, id(&self.job)).await, "running", "{after}");
+        assert_eq!(self.tasks().await, [json!(["read", "running", "agent.bob"])], "{after}");
+        assert_eq!((self.notes().await, mail(&self.ada, "agent.ada").await.len()), (0, 0), "{after}");
         assert!(!kinds(&self.ada, id(&self.job)).await.contains(&"progress".to_owned()), "{after}");
         let pending = self.ada.get("/jobs?status=pending").await.ok();
         assert_eq!(pending["jobs"].as_array().unwrap().len(), 1, "{after}: {pending}");
@@ -97,6 +134,22 @@ async fn a_turn_does_everything_at_once() {
     assert_eq!(done["messages"][0]["sender"], "agent.bob");
     assert_eq!(done["settled"][0]["budget"], json!({ "USD": 0.75 }));
     assert_eq!(
+        (&done["events"][0]["payload"]["n"], &done["events"][0]["actor"]),
+        (&json!(5), &json!("agent.bob"))
+    );
+    assert_eq!(
+        (&done["tasks"][0]["status"], &done["tasks"][0]["output"]),
+        (&json!("completed"), &json!({ "pages": 12 }))
+    );
+    assert_eq!(
+        (&done["tasks"][1]["name"], &done["tasks"][1]["created_by"]),
+        (&json!("write"), &json!("agent.bob"))
+    );
+    assert_eq!(
+        (&done["mail"][0]["id"], &done["mail"][0]["status"]),
+        (&json!("letter-00"), &json!("accepted"))
+    );
+    assert_eq!(
         (done["reported"].as_array().unwrap().len(), done["finished"].as_array().unwrap().len()),
         (1, 1)
     );
@@ -112,8 +165,21 @@ async fn a_turn_does_everything_at_once() {
         messages.as_array().unwrap().iter().map(|message| &message["status"]).collect();
     assert_eq!(statuses[0], "read", "{messages}");
     assert_eq!(messages.as_array().unwrap().len(), 4);
+    let tasks = [json!(["read", "completed", "agent.bob"]), json!(["write", "ready", null])];
+    assert_eq!((scene.tasks().await, scene.notes().await), (tasks.to_vec(), 1));
+    assert_eq!(mail(&scene.ada, "agent.ada").await.len(), 1);
     scene.hand.tell(&claimed[0], "result", json!({ "result": 1 })).await.ok();
     scene.world.end().await;
+}
+
+/// An envelope for which bob may not speak.
+fn with_from_ada(scene: &Scene) -> Value {
+    with(scene.letter("letter-01"), json!({ "from": "agent.ada", "to": "agent.bob" }))
+}
+
+/// Returns the id of an object.
+fn id_of(object: &Value) -> String {
+    object["id"].as_str().unwrap().to_owned()
 }
 
 /// Turns with a fault in an item of a list: the list, the item's index, and the status of the answer.
@@ -124,6 +190,7 @@ fn faults(scene: &Scene) -> Vec<(&'static str, usize, u16, Value)> {
         turn[list][0]["claim_token"] = json!("ct_other");
         turn
     };
+    let foreign = with_from_ada(scene);
     let with = |list: &str, item: Value| {
         let mut turn = scene.turn();
         turn[list].as_array_mut().unwrap().push(item);
@@ -131,6 +198,7 @@ fn faults(scene: &Scene) -> Vec<(&'static str, usize, u16, Value)> {
     };
     let child = json!({ "kind": "delegate", "body": { "delegate_id": "d", "agent": "echo" } });
     let both = json!({ "result": 1, "error": { "message": "no" } });
+    let (intent, task) = (&scene.intent, &scene.task);
     vec![
         ("read", 1, 404, with("read", json!({ "channel_id": scene.channel, "message_id": "msg_none" }))),
         (
@@ -155,6 +223,21 @@ fn faults(scene: &Scene) -> Vec<(&'static str, usize, u16, Value)> {
                 json!({ "channel_id": scene.channel, "message_type": "response", "payload": {} }),
             ),
         ),
+        ("events", 1, 404, with("events", json!({ "intent_id": "intent_none", "event_type": "note" }))),
+        ("events", 1, 422, with("events", json!({ "intent_id": intent, "event_type": "" }))),
+        (
+            "events",
+            1,
+            403,
+            with("events", json!({ "intent_id": intent, "event_type": "note", "actor": "agent.ada" })),
+        ),
+        ("tasks", 2, 422, with("tasks", json!({ "verb": "create" }))),
+        ("tasks", 2, 422, with("tasks", json!({ "verb": "start" }))),
+        ("tasks", 2, 404, with("tasks", json!({ "verb": "start", "task_id": "task_none" }))),
+        ("tasks", 2, 409, with("tasks", json!({ "verb": "complete", "task_id": task }))),
+        ("mail", 1, 409, with("mail", scene.letter("letter-00"))),
+        ("mail", 1, 422, with("mail", json!({ "v": "1" }))),
+        ("mail", 1, 403, with("mail", foreign)),
         ("settle", 1, 422, with("settle", scene.turn()["settle"][0].clone())),
         ("settle", 0, 409, other_token("settle")),
         ("report", 0, 409, other_token("report")),
@@ -193,6 +276,10 @@ async fn a_turn_that_is_refused_in_one_part_leaves_nothing() {
         ("claim", json!({ "worker_id": scene.hand.id, "agents": ["other@1"] })),
         ("claim", json!({ "worker_id": scene.hand.id, "max": 101 })),
         ("messages", json!(vec![scene.turn()["messages"][0].clone(); 101])),
+        ("events", json!(vec![scene.turn()["events"][0].clone(); 101])),
+        ("tasks", json!(vec![scene.turn()["tasks"][1].clone(); 101])),
+        ("mail", json!(vec![scene.letter("letter-00"); 101])),
+        ("tasks", json!([{ "verb": "delegate", "task_id": scene.task, "to": "agent.ada" }])),
         ("inbox", json!({ "limit": 0 })),
         ("inbox", json!({ "attention": "loud" })),
         ("idempotency_key", json!("")),
@@ -244,6 +331,68 @@ async fn a_repeated_turn_happens_once_and_has_the_same_claims() {
     assert_eq!(scene.bob.post("/turn", note).await.ok()["done"], sent["done"]);
     let messages = scene.ada.get(&format!("/channels/{}/messages", scene.channel)).await.ok();
     assert_eq!(messages.as_array().unwrap().len(), 5);
+    assert_eq!((scene.tasks().await.len(), scene.notes().await), (2, 1));
+    assert_eq!(mail(&scene.ada, "agent.ada").await.len(), 1);
+    scene.world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_turn_is_answered_although_its_parts_are_no_longer_possible() {
+    let scene = Scene::set().await;
+    let (_, gone) = talk(&scene.ada, json!({})).await;
+    let note = json!([{ "channel_id": gone, "payload": {} }]);
+    let turn = json!({ "mail": [scene.letter("letter-00")], "messages": note });
+    let first = scene.bob.once("t").post("/turn", turn.clone()).await.ok();
+    let deleted = scene.ada.delete(&format!("/channels/{gone}")).await;
+    assert!(deleted.status < 300, "{}", deleted.text);
+    assert_eq!(scene.bob.once("t").post("/turn", turn.clone()).await.ok()["done"], first["done"]);
+    scene.bob.once("u").post("/turn", json!({ "messages": note })).await.refused(404, "not_found");
+    assert_eq!(mail(&scene.ada, "agent.ada").await.len(), 1);
+    scene.world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_policy_forbids_in_a_turn_is_recorded() {
+    let scene = Scene::set().await;
+    let intent = governed(&scene.ada, json!({ "write_scope": "assigned_only" })).await;
+    let note = json!({ "intent_id": intent, "event_type": "note" });
+    let create = json!({ "verb": "create", "task": { "intent_id": intent, "name": "x" } });
+    for (count, turn) in [(1, json!({ "events": [note] })), (2, json!({ "tasks": [create] }))] {
+        scene.bob.post("/turn", turn).await.refused(403, "governance_violation");
+        let path = format!("/intents/{intent}/events?event_type=governance.violation");
+        let violations = scene.ada.get(&path).await.ok();
+        assert_eq!(violations.as_array().unwrap().len(), count, "{violations}");
+        assert_eq!(violations[0]["actor"], "agent.bob");
+        // Of the same agent one is logged in a minute.
+        scene.world.pass(60).await;
+    }
+    scene.world.end().await;
+}
+
+/// Turns at once, each of which works on the same two intents, jobs and mailboxes in another order.
+#[tokio::test(flavor = "multi_thread")]
+async fn turns_at_once_wait_for_each_other() {
+    let scene = Scene::set().await;
+    let (second, elsewhere) = talk(&scene.ada, json!({})).await;
+    let turns = (0..12).map(|n| {
+        let (one, two) = if n % 2 == 0 { (&scene.intent, &second) } else { (&second, &scene.intent) };
+        let (from, to) = if n % 2 == 0 { ("agent.ada", "agent.bob") } else { ("agent.bob", "agent.ada") };
+        let client = if n % 2 == 0 { &scene.ada } else { &scene.bob };
+        let create = |intent: &str| json!({ "verb": "create", "task": { "intent_id": intent, "name": format!("t{n}") } });
+        let letters = [from, to].map(|name| {
+            with(task_envelope(&scene.world, &format!("letter-{n}-{name}"), (from, name)), json!({}))
+        });
+        let turn = json!({
+            "messages": [{ "channel_id": if n % 2 == 0 { &scene.channel } else { &elsewhere }, "payload": {} }],
+            "events": [{ "intent_id": two, "event_type": "note" }],
+            "tasks": [create(one), create(two)],
+            "mail": letters,
+        });
+        let client = client.patient();
+        async move { client.post("/turn", turn).await.ok() }
+    });
+    futures_util::future::join_all(turns).await;
+    assert_eq!(scene.tasks().await.len(), 13);
     scene.world.end().await;
 }
 

@@ -142,6 +142,11 @@ async fn fans(ctx: &Ctx, bundles: &[Vec<PreparedEnvelope>]) -> Outcome<HashMap<S
     buses::sizes(&mut *ctx.pool.acquire().await?, &buses.into_iter().collect::<Vec<_>>()).await
 }
 
+/// Whether all these bundles fit into a transaction.
+pub(crate) async fn fit(ctx: &Ctx, bundles: &[Vec<PreparedEnvelope>]) -> Outcome<bool> {
+    Ok(stretch(bundles, &fans(ctx, bundles).await?) >= bundles.len())
+}
+
 /// Returns how many of these bundles fit into a transaction: at least one.
 fn stretch(bundles: &[Vec<PreparedEnvelope>], fans: &HashMap<String, usize>) -> usize {
     let mut deliveries = 0;

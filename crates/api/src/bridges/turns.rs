@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, post, web};
+use entente_aee_api::envelopes::AcceptedBody;
 use entente_arcp::jobs;
 use entente_arcp_api::claims::ClaimedBody;
 use entente_arcp_api::reports::ReportedBody;
@@ -17,6 +18,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_http::body::{Body, IdempotencyKey};
 use entente_http::caller::Asker;
 use entente_http::error::{Problem, ProblemBody, Reply};
+use entente_http::event::EventBody;
 use entente_http::kernel::inbox::{MOST, PageBody, STEP};
 use entente_http::message::MessageBody;
 use entente_http::ok;
@@ -25,7 +27,10 @@ use entente_http::routes::Routes;
 use entente_kernel::inbox::reading::{self, InboxPage, ReadAsk};
 use entente_kernel::inbox::{self, Reader};
 use entente_kernel::{AppError, Caller, Outcome};
+use entente_openintent_api::events::TurnEventBody;
 use entente_openintent_api::messages::turns::{TurnMessageBody, TurnReadBody};
+use entente_openintent_api::tasks::TaskBody;
+use entente_openintent_api::tasks::turns::TurnTaskBody;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -83,6 +88,16 @@ pub(crate) struct TurnBody {
     /// Up to 100 messages to send, in order.
     #[serde(default)]
     messages: Vec<TurnMessageBody>,
+    /// Up to 100 events to append to intents, in order; after the messages.
+    #[serde(default)]
+    events: Vec<TurnEventBody>,
+    /// Up to 100 steps of tasks, in order; after the messages and events.
+    #[serde(default)]
+    tasks: Vec<TurnTaskBody>,
+    /// Up to 100 envelopes to send, in order, each as `POST /aee/envelopes` takes it.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>)]
+    mail: Vec<Box<RawValue>>,
     /// Up to 100 reservations to settle, in order.
     #[serde(default)]
     settle: Vec<SettlementBody>,
@@ -121,6 +136,12 @@ struct DoneBody<'a> {
     seen: Option<ReaderBody>,
     /// The sent messages, in order.
     messages: Vec<MessageBody<'a>>,
+    /// The appended events, in order.
+    events: Vec<EventBody<'a>>,
+    /// The tasks after their steps, in order.
+    tasks: Vec<TaskBody>,
+    /// The receipts of the envelopes, in order.
+    mail: Vec<AcceptedBody>,
     /// The responses to `settle`, in order.
     settled: Vec<ReportedBody>,
     /// The responses to `report`, in order.
@@ -233,6 +254,9 @@ impl TurnBody {
                 reports: reports.collect(),
                 read: each("read", self.read, |one| one.ids())?,
                 messages: each("messages", self.messages, |one| one.draft(caller, strict))?,
+                events: each("events", self.events, |one| one.draft(caller, strict))?,
+                tasks: each("tasks", self.tasks, TurnTaskBody::step)?,
+                mail: each("mail", self.mail, |one| Ok(one.get().as_bytes().to_vec()))?,
                 beat,
                 claim: self.claim.map(|claim| claim.ask(caller.principal(), once)).transpose()?,
                 seen: self.seen.map(|SeenBody { reader, place }| Seen { reader, place }),
@@ -270,7 +294,7 @@ pub(crate) async fn taken(
     let strict = ctx.settings.strict;
     let count = |list: &str| turn.reports.iter().filter(|listed| listed.list == list).count();
     let (settled, reported) = (count("settle"), count("report"));
-    let respond = |done| respond(done, settled, reported, lost, strict, dialect);
+    let respond = |done| respond(done, settled, reported, lost.clone(), strict, dialect);
     let (done, jobs) = turns::take(ctx, caller, &turn, once, respond).await?;
     if !jobs.is_empty() && presence.is_gone().await {
         if let Some(ask) = &turn.claim {
@@ -320,6 +344,9 @@ fn respond(
     let body = DoneBody {
         seen: done.reader.map(|Reader { name, place, .. }| ReaderBody { reader: name, place }),
         messages: done.messages.iter().map(|message| MessageBody::new(message, strict, dialect)).collect(),
+        events: done.events.iter().map(|event| EventBody::new(event, dialect)).collect(),
+        tasks: done.tasks.into_iter().map(|task| TaskBody::of(task, dialect)).collect(),
+        mail: done.mail.into_iter().map(AcceptedBody::new).collect::<Outcome<_>>()?,
         settled,
         reported,
         finished,
@@ -352,8 +379,8 @@ impl Taken {
 
 /// Take a turn
 ///
-/// Does in one transaction what an agent does between two calls of its model: marks what it has read, sends messages, settles
-/// what it has spent, reports on its jobs and ends them, keeps its claims and takes new jobs. All of it happens or nothing: if
+/// Does in one transaction what an agent does between two calls of its model: marks what it has read, sends messages and
+/// mail, appends events, works on tasks, settles what it has spent, reports on its jobs and ends them, keeps its claims and takes new jobs. All of it happens or nothing: if
 /// one part is refused, the error says which, and nothing took effect. With an `Idempotency-Key`, a turn whose response was
 /// lost can be repeated: it happens once, and the response has the same `done`. The inbox is read after the turn.
 #[utoipa::path(operation_id = "take_turn", tag = "agents", request_body = TurnBody, params(IdempotencyKey),

@@ -22,7 +22,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_http::error::Problem;
 use entente_http::frames::{read, show};
 use entente_http::message::MessageBody;
-use entente_kernel::feed::streams::{End, Stream, Subject};
+use entente_kernel::feed::streams::{End, MissedMessages, Stream, Subject};
 use entente_kernel::feed::{Frame, ResumeToken};
 use entente_kernel::log::Record;
 use entente_kernel::wakeups::{Listener, WakeKey};
@@ -147,12 +147,13 @@ async fn wait_for_events(call: Call) -> ToolResult {
     let mut watch = Watch::open(&call, kinds, after).await?;
     let time = Duration::from_secs(u64::from(patience));
     let events = watch.wait(&call, time, usize::try_from(limit).unwrap_or(STEP)).await?;
+    let missed = watch.missed();
     let next = watch.leave().show();
     let cursor = Place::keep(place, &call, &next).await?;
     let on = if cursor.is_some() { "cursor" } else { "next" };
     let summary = match events.len() {
-        0 => format!("Nothing happened. Call again with this `{on}`, or go on with something else."),
-        count => format!("{count} event(s)."),
+        0 => format!("Nothing happened.{missed} Call again with this `{on}`, or go on with something else."),
+        count => format!("{count} event(s).{missed}"),
     };
     Answer::new(summary, &json!({ "events": events, "next": next, "cursor": cursor }))
 }
@@ -250,6 +251,8 @@ struct Watch {
     cursor: Cursor,
     /// One for messages and assignments if both were read up to the same position, otherwise one for each.
     tracks: Vec<Track>,
+    /// Messages that the agent has missed, as the tracks said.
+    missed: Vec<MissedMessages>,
     listener: Listener,
 }
 
@@ -287,7 +290,7 @@ impl Watch {
         } else {
             Self::resume(call, &kinds, &cursor).await?
         };
-        Ok(Self { kinds, cursor, tracks, listener })
+        Ok(Self { kinds, cursor, tracks, missed: Vec::new(), listener })
     }
 
     /// Opens the agent's stream for a new cursor.
@@ -431,6 +434,9 @@ impl Watch {
         found: &mut Vec<Value>,
     ) {
         let Some(track) = self.tracks.get_mut(track) else { return };
+        if track.kinds.contains(&Kind::Messages) {
+            self.missed.extend(track.stream.iter_mut().flat_map(Stream::take_missed));
+        }
         for frame in frames {
             let Some(event) = event(&frame, &track.kinds, strict) else { continue };
             if found.len() >= limit {
@@ -440,6 +446,21 @@ impl Watch {
             }
             self.cursor.move_to(&track.kinds, frame.mark);
             found.push(event);
+        }
+    }
+
+    /// Returns a sentence about the messages that the agent has missed, if any.
+    fn missed(&mut self) -> String {
+        let of_messages = self.tracks.iter_mut().filter(|track| track.kinds.contains(&Kind::Messages));
+        let left: Vec<_> =
+            of_messages.flat_map(|track| &mut track.stream).flat_map(Stream::take_missed).collect();
+        self.missed.extend(left);
+        let count: i64 = self.missed.iter().map(|missed| missed.count).sum();
+        let most = if self.missed.iter().any(|missed| missed.is_truncated) { "Up to " } else { "" };
+        if count == 0 {
+            String::new()
+        } else {
+            format!(" {most}{count} message(s) were evicted or have expired before.")
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::lineages::{Hold, Lineage, LineageState, lineage_of};
 use super::policy::{LoopAction, LoopPolicy};
@@ -59,6 +60,19 @@ pub struct Spoken<'a> {
     pub sketch: Sketch,
 }
 
+/// Work that an agent was given: a task, a job, or another agent's part of an intent.
+#[derive(Debug, Clone)]
+pub struct GivenWork<'a> {
+    /// Who has it now.
+    pub agent: &'a str,
+    /// Who gave it.
+    pub giver: &'a str,
+    /// Whether that is a person.
+    pub is_person: bool,
+    /// When.
+    pub at: Timestamp,
+}
+
 /// Where an agent is: the last message that it was sent, or that it said without having been sent any.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
@@ -69,6 +83,9 @@ struct Place {
     number: u64,
     /// Whether the message is its own.
     is_own: bool,
+    /// Whether it is no message, but work that belongs to no lineage: the agent's next message begins one.
+    #[serde(default)]
+    is_new: bool,
     /// Number of messages that it has sent since.
     sent: u32,
 }
@@ -176,7 +193,8 @@ impl Talk {
         let mut sent = 1;
         if !said.is_person {
             let is_own = place.is_none() && answered.is_none();
-            let of_sender = Place { lineage, hops, at: said.at, number: self.heard, is_own, sent: 0 };
+            let of_sender =
+                Place { lineage, hops, at: said.at, number: self.heard, is_own, is_new: false, sent: 0 };
             let mut of_sender = place.unwrap_or(of_sender);
             of_sender.sent = of_sender.sent.saturating_add(1);
             sent = of_sender.sent;
@@ -203,7 +221,8 @@ impl Talk {
     /// Notes whom a message was sent to. An answer returns to who asked: it goes on from where it was, so that an agent may
     /// ask for the same thing as often as it needs to.
     fn deliver(&mut self, said: &Spoken<'_>, lineage: LineageId, hops: u32, policy: &LoopPolicy) {
-        let place = Place { lineage, hops, at: said.at, number: self.heard, is_own: false, sent: 0 };
+        let place =
+            Place { lineage, hops, at: said.at, number: self.heard, is_own: false, is_new: false, sent: 0 };
         match said.reach {
             _ if said.answers.is_some() => {}
             Reach::Everyone if !policy.broadcasts && !said.is_person => {}
@@ -228,6 +247,26 @@ impl Talk {
         }
     }
 
+    /// Notes that an agent was given work. Like a message, it continues the lineage of whoever gave it, or begins one. What comes from
+    /// the lineage that the agent is in changes nothing.
+    pub fn give(&mut self, work: &GivenWork<'_>, policy: &LoopPolicy) {
+        if work.giver == work.agent {
+            return;
+        }
+        let of_giver = if work.is_person { None } else { self.place(work.giver, work.at, policy) };
+        let lineage = of_giver.as_ref().map(|place| place.lineage);
+        if lineage.is_some() && self.latest(work.agent).map(|place| place.lineage) == lineage {
+            return;
+        }
+        self.heard += 1;
+        let hops = of_giver.map_or(0, |place| place.hops.saturating_add(u32::from(!place.is_own)));
+        let (is_new, number) = (lineage.is_none(), self.heard);
+        let lineage = lineage.unwrap_or_else(|| Uuid::nil().into());
+        let place = Place { lineage, hops, at: work.at, number, is_own: false, is_new, sent: 0 };
+        self.places.insert(work.agent.to_owned(), place);
+        self.bound();
+    }
+
     /// Returns where an agent is, whenever that was.
     fn latest(&self, agent: &str) -> Option<&Place> {
         let to_all = self.everyone.iter().filter(|(sender, _)| sender != agent).map(|(_, place)| place);
@@ -244,7 +283,7 @@ impl Talk {
 
     /// Returns the place that an agent speaks from.
     fn place(&self, agent: &str, at: Timestamp, policy: &LoopPolicy) -> Option<Place> {
-        let place = self.latest(agent)?;
+        let place = self.latest(agent).filter(|place| !place.is_new)?;
         let is_stopped =
             self.lineages.get(&place.lineage).is_some_and(|one| one.state == LineageState::Stopped);
         let holds = if is_stopped {

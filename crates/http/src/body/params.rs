@@ -48,6 +48,14 @@ pub struct LastEventIdQuery {
     last_event_id: Option<String>,
 }
 
+/// Where a channel's stream begins, for readers of its list.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SinceParam {
+    /// Without `Last-Event-ID`: begin after this message id, or after the `Entente-Next-Cursor` of a page
+    since: Option<String>,
+}
+
 /// The types of the records that a stream shows.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix_web::{HttpRequest, get, web};
+use entente_domain::cursors::Since;
 use entente_domain::log::event_types::EventTypes;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::feed::streams::{Stream, Subject};
@@ -19,7 +20,7 @@ use entente_runtime::metrics::StreamLabels;
 use tokio::time::sleep;
 
 use crate::HttpState;
-use crate::body::{EventTypesParam, LastEventId, LastEventIdQuery, Query, id};
+use crate::body::{EventTypesParam, LastEventId, LastEventIdQuery, Query, SinceParam, id};
 use crate::caller::{Asker, state_of};
 use crate::error::{Problem, Reply};
 use crate::frames::read;
@@ -89,15 +90,24 @@ async fn follow_intent_sdk(request: HttpRequest, asker: Asked, path: web::Path<S
 }
 
 /// Follow a channel
-#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery, EventTypesParam),
-    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
+///
+/// A stream that resumes tells how many messages were evicted or expired meanwhile. If that happens to messages of an open stream
+/// before they were sent, a comment tells it before the next event: `: missed {"channel_id":…,"missed":3,"truncated":false,"oldest":4,"newest":9}`.
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery, EventTypesParam, SinceParam),
+    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream",
+               headers(("Entente-Missed" = Option<i64>, description = "Number of messages after the position that the channel has evicted, or that have expired unread; absent if there is none"),
+                       ("Entente-Truncated" = Option<String>, description = "`true` if `Entente-Missed` is only the most that it can be, because nothing is stored any more from before the position"),
+                       ("Entente-Oldest" = Option<i64>, description = "With `Entente-Missed`: number of the oldest message that the channel still has"),
+                       ("Entente-Newest" = Option<i64>, description = "With `Entente-Missed`: number of the newest message")))))]
 #[get("/subscribe/channels/{channel_id}")]
 async fn follow_channel(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
     follow(&request, asker, id("channel", &path).map(Subject::Channel), Family::Reference).await
 }
 
 /// Follow a channel (the SDK's path)
-#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery, EventTypesParam),
+///
+/// Same as `/subscribe/channels/{channel_id}`, with the SDK's event names.
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery, EventTypesParam, SinceParam),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/channels/{channel_id}/subscribe")]
 async fn follow_channel_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -215,7 +225,7 @@ async fn open(
         Subject::Agent => "agent",
         Subject::All => "all",
     };
-    let resume = resume_token(request, &query)?;
+    let resume = resume_token(request, &query, &subject)?;
     let permit = asker.caller.waits(api.limits.max_streams_per_key)?;
     let stream = Stream::open(&api.ctx, asker.caller, subject, types, resume).await?;
     let api = Arc::clone(api);
@@ -225,9 +235,22 @@ async fn open(
 }
 
 /// Returns the position to resume from: the header, or the query for clients that cannot set headers.
-fn resume_token(request: &HttpRequest, query: &Query) -> Result<Option<ResumeToken>, Problem> {
+///
+/// A channel's stream also begins after a message, like the list of its messages.
+fn resume_token(
+    request: &HttpRequest,
+    query: &Query,
+    subject: &Subject,
+) -> Result<Option<ResumeToken>, Problem> {
     let given = last_event_id(request).or_else(|| query.text("last_event_id"));
-    let Some(text) = given.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
+    let Some(text) = given.filter(|text| !text.trim().is_empty()) else {
+        let since = query.text("since").filter(|_| matches!(subject, Subject::Channel(_)));
+        let Some(since) = since.map(Since::parse).transpose()? else { return Ok(None) };
+        return since.number().map(|number| Some(ResumeToken::Message(number))).ok_or_else(|| {
+            let message = "A stream begins after a message or a cursor, not at a time. List the messages since that time first.";
+            Refusal::new(Code::InvalidParameter, message).into()
+        });
+    };
     read(text).map(Some).ok_or_else(|| {
         Refusal::new(
             Code::InvalidParameter,

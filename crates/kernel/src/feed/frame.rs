@@ -49,6 +49,8 @@ impl Wire {
 pub enum ResumeToken {
     /// A position in one intent's log.
     IntentLog(i64),
+    /// The message with this number in a channel, as a client of the channel's stream named it.
+    Message(u32),
     /// A position among all intents.
     Global(GlobalPosition),
     /// A position within the beginning of an agent's stream, which shows the agent's open assignments.
@@ -62,6 +64,14 @@ pub enum ResumeToken {
         /// The event of the last assignment that was shown.
         shown: FormerPosition,
     },
+}
+
+impl ResumeToken {
+    /// Returns the number of a message, if it is one.
+    #[must_use]
+    pub fn number(self) -> Option<u32> {
+        if let Self::Message(number) = self { Some(number) } else { None }
+    }
 }
 
 /// The beginning of an agent's stream: it shows the agent's open assignments that are older than the stream, the oldest

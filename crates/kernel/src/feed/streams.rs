@@ -4,9 +4,11 @@
 //! A stream holds only a position. It reads from the feed's ring while it keeps up, and otherwise from the database
 //! (`reader.rs`). `streams/visibility.rs` decides about visibility, and `streams/filling.rs` adds unpublished records
 //! to the rings. An agent's stream begins with the agent's open assignments (`streams/opening.rs`).
+//! `streams/missing.rs` counts messages that were evicted or expired before the stream reached them.
 
 mod filling;
 mod members;
+mod missing;
 mod opening;
 mod visibility;
 
@@ -27,12 +29,16 @@ use crate::feed::reader;
 use crate::feed::reader::LogPage;
 use crate::feed::{Follower, FollowerRead, Frame, Opening, ResumeToken};
 use crate::log::{GlobalPosition, Record, order};
+use crate::messages::rows;
 use crate::{AppError, Caller, Ctx, Grant, Outcome};
 
 pub use filling::{fill, poll_topics, poll_wakeups, tail};
 pub(crate) use members::know_members;
+pub use missing::MissedMessages;
 pub use visibility::View;
 pub use visibility::VisibilityFilter;
+
+use missing::{Missing, Since};
 
 /// Subject of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +94,8 @@ pub struct Stream {
     settled: Option<ResumeToken>,
     /// Position up to which retention has deleted events that the stream would have returned.
     deleted: Option<ResumeToken>,
+    /// Messages that the reader has missed.
+    missing: Missing,
 }
 
 impl Stream {
@@ -125,26 +133,38 @@ impl Stream {
         };
         let mut conn = ctx.pool.acquire().await?;
         let now = ctx.now();
+        let mut visited = None;
         if let Some(channel) = channel {
             caller.require(Scope::ChannelsRead)?;
             let visit = visit(&mut conn, &caller, channel, now).await?;
             visit.viewer(&caller, ctx.settings.strict).require(&visit.channel)?;
+            visited = Some(visit);
         } else {
             caller.require(Scope::IntentsRead)?;
             membership::require(&mut conn, &caller.agent, intent, Level::Read, now).await?;
         }
         let end =
             crate::log::writer::tails(&mut conn, &[intent]).await?.first().map_or(0, |(_, tail)| tail.seq);
-        let position = match resume {
-            None => end,
+        let position = match (resume, channel) {
+            (None, _) => end,
+            (Some(ResumeToken::Message(number)), Some(channel)) => {
+                rows::place_after(&mut conn, channel, number).await?.unwrap_or(end).min(end)
+            }
             // A token beyond the end comes from a database that was restored: continue at the end.
-            Some(ResumeToken::IntentLog(seq)) => seq.clamp(0, end),
-            Some(
-                ResumeToken::Global(_)
-                | ResumeToken::Opening(_)
-                | ResumeToken::Former(_)
-                | ResumeToken::FormerOpening { .. },
-            ) => return Err(foreign_mark()),
+            (Some(ResumeToken::IntentLog(seq)), _) => seq.clamp(0, end),
+            (Some(_), _) => return Err(foreign_mark()),
+        };
+        let missing = match &visited {
+            Some(visit) if types.has_messages() => {
+                let viewer = visit.viewer(&caller, ctx.settings.strict);
+                let since = Since {
+                    position,
+                    number: resume.and_then(ResumeToken::number),
+                    resumes: resume.is_some(),
+                };
+                Missing::on(&mut conn, &visit.channel, &viewer, since, now).await?
+            }
+            _ => Missing::default(),
         };
         let deleted = match resume {
             Some(_) => floors::numbers(&mut conn, intent).await?,
@@ -154,7 +174,7 @@ impl Stream {
         let follower = ctx.feed.follow(intent, position);
         let view = channel.map_or(View::Intent, View::Channel);
         let visibility = VisibilityFilter::lasting(caller, view, &ctx.metrics);
-        Ok(Self { deleted, ..Self::new(Source::IntentLog { follower, intent }, visibility, types) })
+        Ok(Self { deleted, missing, ..Self::new(Source::IntentLog { follower, intent }, visibility, types) })
     }
 
     /// Opens a stream over all intents.
@@ -181,9 +201,12 @@ impl Stream {
                 let shown = assignments::translate(&mut conn, &visibility.caller.agent, shown).await?;
                 (start, Some(Opening { start, shown }))
             }
-            Some(ResumeToken::IntentLog(_) | ResumeToken::Opening(_) | ResumeToken::FormerOpening { .. }) => {
-                return Err(foreign_mark());
-            }
+            Some(
+                ResumeToken::IntentLog(_)
+                | ResumeToken::Message(_)
+                | ResumeToken::Opening(_)
+                | ResumeToken::FormerOpening { .. },
+            ) => return Err(foreign_mark()),
         };
         let deleted = if resumes { floors::highest(&mut *ctx.pool.acquire().await?).await? } else { None };
         let deleted = deleted.map(|(global, seq)| GlobalPosition { global, seq });
@@ -204,6 +227,7 @@ impl Stream {
             seen: Vec::new(),
             settled: None,
             deleted: None,
+            missing: Missing::default(),
         }
     }
 
@@ -232,6 +256,17 @@ impl Stream {
         self.deleted
     }
 
+    /// Returns the messages that the reader has missed before the stream was opened, if it resumes on one channel.
+    #[must_use]
+    pub fn missed_before(&self) -> Option<MissedMessages> {
+        self.missing.before()
+    }
+
+    /// Takes what the reader has missed since: messages that were evicted or expired before the stream reached them.
+    pub fn take_missed(&mut self) -> Vec<MissedMessages> {
+        self.missing.take()
+    }
+
     /// Returns whether at least so many records were read since the last ones that were returned; begins to count
     /// anew if they were.
     pub fn has_passed(&mut self, many: u64) -> bool {
@@ -250,8 +285,10 @@ impl Stream {
         loop {
             self.check_key(ctx)?;
             while let Some(frame) = self.unseen.front().cloned() {
-                let shown = self.shows(ctx, &frame).await?;
+                let shown = self.shows(ctx, &frame.record).await?;
+                let has_expired = !shown && self.has_expired(ctx, &frame.record).await?;
                 self.unseen.pop_front();
+                self.count(&frame.record, shown, has_expired);
                 if shown {
                     self.seen.push(frame);
                 } else {
@@ -320,8 +357,28 @@ impl Stream {
         Ok(())
     }
 
-    async fn shows(&mut self, ctx: &Ctx, frame: &Frame) -> Result<bool, End> {
-        Ok(self.visibility.shows(ctx, &frame.record).await? && self.has(&frame.record))
+    async fn shows(&mut self, ctx: &Ctx, record: &Record) -> Result<bool, End> {
+        Ok(self.visibility.shows(ctx, record).await? && self.has(record))
+    }
+
+    /// Returns whether a record is a message that the stream would have shown before it expired.
+    async fn has_expired(&mut self, ctx: &Ctx, record: &Record) -> Result<bool, End> {
+        let Record::Message { message, channel } = record else { return Ok(false) };
+        let Some(before) = missing::before_expiry(message, ctx.now()) else { return Ok(false) };
+        let before = Record::Message { message: Arc::new(before), channel: Arc::clone(channel) };
+        Box::pin(self.shows(ctx, &before)).await
+    }
+
+    /// Counts what the reader has missed before a record.
+    fn count(&mut self, record: &Record, is_shown: bool, has_expired: bool) {
+        let Record::Message { message, channel } = record else { return };
+        let follows = match self.visibility.view {
+            View::Channel(followed) => channel.id == followed,
+            View::Intent | View::Portfolio(_) | View::Agent | View::All => true,
+        };
+        if follows && self.types.has_messages() {
+            self.missing.pass(message, channel, is_shown, has_expired);
+        }
     }
 
     /// Returns whether a record is of a type that the stream shows.

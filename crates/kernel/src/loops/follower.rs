@@ -1,4 +1,5 @@
-//! The follower: reads committed messages in the order over all logs, and computes lineages, steps against them, and holds.
+//! The follower: reads committed messages, and what agents are given to do, in the order over all logs, and computes lineages,
+//! steps against them, and holds.
 //!
 //! One server at a time reads what is after the position, and moves it in the same transaction: a crash repeats a step or
 //! continues after it, and each message counts once. Events are left in a table by the same transaction, because the
@@ -11,7 +12,7 @@ use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{ChannelId, IntentId, MessageId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::loops::policy::LoopPolicy;
-use entente_domain::loops::talk::{News, Reach, Spoken, Talk};
+use entente_domain::loops::talk::{GivenWork, News, Reach, Spoken, Talk};
 use entente_domain::loops::words::{READ_BYTES, Sketch};
 use entente_domain::openintent::channels::{Channel, MemberPolicy};
 use serde_json::{Map, Value, json};
@@ -19,6 +20,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::rows::{self, StoredHold, TalkChanges};
+use super::works::{self, Given};
 use crate::log::GlobalPosition;
 use crate::log::order::{self, Parts};
 use crate::log::writer::IntentLog;
@@ -87,9 +89,10 @@ pub async fn step(ctx: &Ctx) -> Outcome<Step> {
     };
     let parts = Parts::after(&mut tx, cursor, ENTRIES).await?;
     let said = messages(&mut tx, &parts).await?;
+    let given = works::given(&mut tx, &parts).await?;
     let due = rows::due(&mut tx, now, TALKS).await?;
     let is_full = i64::try_from(due.len()).is_ok_and(|count| count >= TALKS);
-    let have_changed = hear(ctx, &mut tx, &said, due, now).await?;
+    let have_changed = hear(ctx, &mut tx, &said, &given, due, now).await?;
     if parts.reached != cursor {
         rows::move_cursor(&mut tx, Some(parts.reached)).await?;
     }
@@ -121,12 +124,17 @@ async fn hear(
     ctx: &Ctx,
     conn: &mut PgConnection,
     said: &[Said],
+    given: &[Given],
     due: Vec<IntentId>,
     now: Timestamp,
 ) -> Outcome<bool> {
-    let mut of_intents: BTreeMap<IntentId, Vec<&Said>> = due.into_iter().map(|id| (id, Vec::new())).collect();
+    let mut of_intents: BTreeMap<IntentId, Vec<Heard<'_>>> =
+        due.into_iter().map(|id| (id, Vec::new())).collect();
     for one in said {
-        of_intents.entry(one.intent).or_default().push(one);
+        of_intents.entry(one.intent).or_default().push(Heard::Said(one));
+    }
+    for one in given {
+        of_intents.entry(one.intent).or_default().push(Heard::Given(one));
     }
     if of_intents.is_empty() {
         return Ok(false);
@@ -134,9 +142,10 @@ async fn hear(
     let intents: Vec<IntentId> = of_intents.keys().copied().collect();
     let policies = super::policies(ctx, conn, &intents).await?;
     let mut talks = rows::lock_talks(conn, &intents).await?;
-    let known = Known { channels: channels_of(conn, said).await?, people: people(conn, said).await? };
+    let known = Known { channels: channels_of(conn, said).await?, people: people(conn, said, given).await? };
     let mut kept = TalkChanges::default();
-    for (intent, said) in of_intents {
+    for (intent, mut heard) in of_intents {
+        heard.sort_by_key(Heard::place);
         let policy = policies.get(&intent).unwrap_or(&ctx.settings.loops);
         let mut talk = talks.remove(&intent).unwrap_or_default();
         if !policy.enabled {
@@ -144,9 +153,14 @@ async fn hear(
             keep(&mut kept, intent, talk, policy);
             continue;
         }
-        for one in said {
-            if let Some(spoken) = known.spoken(one) {
-                talk.hear(&spoken, policy);
+        for one in heard {
+            match one {
+                Heard::Said(said) => {
+                    if let Some(spoken) = known.spoken(said) {
+                        talk.hear(&spoken, policy);
+                    }
+                }
+                Heard::Given(given) => talk.give(&known.work(given), policy),
             }
         }
         talk.tidy(now, policy);
@@ -180,7 +194,22 @@ pub(super) fn event(news: &News) -> (Kind, Value) {
     (Kind::LoopCleared, payload)
 }
 
-/// What messages refer to.
+/// An entry of a log, as far as lineages need it.
+enum Heard<'a> {
+    Said(&'a Said),
+    Given(&'a Given),
+}
+
+impl Heard<'_> {
+    fn place(&self) -> GlobalPosition {
+        match self {
+            Self::Said(said) => said.place,
+            Self::Given(given) => given.place,
+        }
+    }
+}
+
+/// What messages and work refer to.
 struct Known {
     channels: HashMap<ChannelId, Channel>,
     people: HashSet<String>,
@@ -208,6 +237,14 @@ impl Known {
             is_public,
             sketch: said.sketch.clone(),
         })
+    }
+}
+
+impl Known {
+    /// Returns work for the domain.
+    fn work<'a>(&self, given: &'a Given) -> GivenWork<'a> {
+        let is_person = self.people.contains(&given.giver);
+        GivenWork { agent: &given.agent, giver: &given.giver, is_person, at: given.at }
     }
 }
 
@@ -260,9 +297,10 @@ async fn channels_of(conn: &mut PgConnection, said: &[Said]) -> Outcome<HashMap<
     Ok(found.into_iter().map(|channel| (channel.id, channel)).collect())
 }
 
-/// Returns those senders that are people.
-async fn people(conn: &mut PgConnection, said: &[Said]) -> Outcome<HashSet<String>> {
-    let mut senders: Vec<&str> = said.iter().map(|one| one.sender.as_str()).collect();
+/// Returns those senders and givers of work that are people.
+async fn people(conn: &mut PgConnection, said: &[Said], given: &[Given]) -> Outcome<HashSet<String>> {
+    let givers = given.iter().map(|one| one.giver.as_str());
+    let mut senders: Vec<&str> = said.iter().map(|one| one.sender.as_str()).chain(givers).collect();
     senders.sort_unstable();
     senders.dedup();
     if senders.is_empty() {

@@ -1,11 +1,12 @@
 //! Loops and storms among agents: lineages of messages, the policies of intents, and what follows.
 //!
-//! `follower.rs` reads messages behind their writers; nothing is added to a send but one look at a copy in memory
+//! `follower.rs` reads messages, and `works.rs` what agents are given to do, behind their writers; nothing is added to a send but one look at a copy in memory
 //! (`holds.rs`). What a loop is, and who may go on, is decided in `entente_domain::loops`.
 
 pub mod follower;
 pub mod holds;
 mod rows;
+mod works;
 
 use std::collections::HashMap;
 

@@ -161,6 +161,60 @@ pub async fn expired_between(
     Ok(count)
 }
 
+/// What a channel still has around a position of its intent's log.
+pub(crate) struct Around {
+    /// Number of the last message up to the position.
+    pub number: Option<i64>,
+    /// Position of the oldest message that was not evicted.
+    pub oldest_seq: Option<i64>,
+}
+
+/// Returns what a channel has around a position; messages up to the number `floor` are evicted.
+///
+/// # Errors
+/// A database error.
+pub(crate) async fn around(
+    conn: &mut PgConnection,
+    channel: ChannelId,
+    position: i64,
+    floor: i64,
+) -> Outcome<Around> {
+    let around = sqlx::query_as!(
+        Around,
+        "-- messages::around
+         SELECT (SELECT number FROM messages WHERE channel_id = $1 AND seq <= $2 ORDER BY number DESC LIMIT 1) AS number,
+                (SELECT seq FROM messages WHERE channel_id = $1 AND number > $3 ORDER BY number LIMIT 1) AS oldest_seq",
+        channel.uuid(),
+        position,
+        floor
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(around)
+}
+
+/// Returns the position of the log at which a channel's stream goes on after the message with this number: that of the message, or
+/// the one before the next that is stored; `None` if there is neither.
+///
+/// # Errors
+/// A database error.
+pub(crate) async fn place_after(
+    conn: &mut PgConnection,
+    channel: ChannelId,
+    number: u32,
+) -> Outcome<Option<i64>> {
+    let place = sqlx::query_scalar!(
+        "-- messages::place_after
+         SELECT CASE WHEN number = $2 THEN seq ELSE seq - 1 END FROM messages
+         WHERE channel_id = $1 AND number >= $2 ORDER BY number LIMIT 1",
+        channel.uuid(),
+        i64::from(number)
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(place.flatten())
+}
+
 async fn after(
     conn: &mut PgConnection,
     channel: &Channel,

@@ -6,6 +6,7 @@ mod servers;
 
 use entente::background::looping;
 
+use crate::arcp::jobs::Hand;
 use crate::harness::{Client, Setup, Value, World, json, send, talk};
 
 /// Names of the agents.
@@ -305,6 +306,51 @@ async fn something_new_frees_whom_it_is_sent_to() {
     send(&clients[2], &channel, line("agent.c", "agent.b", "yes")).await;
     assert_eq!(told(&ada, &intent).await.last().unwrap(), &("loop.cleared".to_owned(), json!("left")));
     assert_eq!(lineages(&ada, &intent, "?state=ended").await.len(), 1);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_from_outside_frees_whom_it_is_given_to() {
+    let world = World::start().await;
+    let (ada, clients, intent, channel) = room(&world).await;
+    hasty(&ada, &intent, json!({})).await;
+    circle(&world, &clients, &channel).await;
+    let path = format!("/channels/{channel}/messages");
+    let is_stopped = async |agent: usize| {
+        follow(&world).await;
+        let (status, _) = say(&clients[agent], &channel, line(TRIO[agent], "agent.ada", "what now?")).await;
+        assert!([201, 409].contains(&status), "{status}");
+        status == 409
+    };
+    let task = async |by: &Client| {
+        let made = by.post("/tasks", json!({ "intent_id": intent, "name": "a goal" })).await.ok();
+        made["id"].as_str().unwrap().to_owned()
+    };
+    // What they give each other is more of the same, and what one takes for itself is no gift.
+    let inside = task(&clients[0]).await;
+    clients[0].post(&format!("/tasks/{inside}/delegate"), json!({ "to": TRIO[1] })).await.ok();
+    clients[2].post(&format!("/tasks/{}/claim", task(&ada).await), json!({})).await.ok();
+    for agent in 0..3 {
+        assert!(is_stopped(agent).await, "{}", TRIO[agent]);
+    }
+    // A task of somebody else.
+    let outside = task(&ada).await;
+    ada.post(&format!("/tasks/{outside}/delegate"), json!({ "to": TRIO[0] })).await.ok();
+    assert!(!is_stopped(0).await && is_stopped(1).await && is_stopped(2).await);
+    // A job, when the agent's worker takes it.
+    let hand = Hand::of(&clients[1], "echo@1").await;
+    ada.post("/jobs", json!({ "agent": "echo", "intent_id": intent })).await.is(201);
+    assert!(is_stopped(1).await);
+    hand.one().await;
+    assert!(!is_stopped(1).await && is_stopped(2).await);
+    // Another agent's part of the intent.
+    let assigned = json!({ "agent_id": "agent.ada", "role": "writer" });
+    ada.post(&format!("/intents/{intent}/agents"), assigned).await.ok();
+    ada.post(&format!("/intents/{intent}/handover"), json!({ "to": TRIO[2] })).await.ok();
+    assert!(!is_stopped(2).await);
+    follow(&world).await;
+    assert_eq!(told(&ada, &intent).await.last().unwrap(), &("loop.cleared".to_owned(), json!("left")));
+    assert!(clients[0].get(&path).await.ok().as_array().unwrap().len() > 3);
     world.end().await;
 }
 

@@ -1,8 +1,8 @@
 //! Reading messages (RFC-0021 §2.4): cursors, filters, long polls, eviction.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::harness::{Client, World, ids, json, send, talk};
+use crate::harness::{Client, Sse, Value, World, ids, json, send, talk};
 use crate::mcp::{Era, Mcp};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,7 +139,7 @@ async fn a_long_poll_answers_as_soon_as_there_is_something() {
     let message = send(&ada, &other, json!({ "sender": "agent.ada", "payload": {} })).await;
     let page = tokio::time::timeout(Duration::from_secs(5), poll).await.unwrap().unwrap();
     assert_eq!(ids(&page.ok()), [message["id"].as_str().unwrap()]);
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let empty = bob.get(&format!("/channels/{channel}/messages?since=cur_9&wait=1")).await.ok();
     assert_eq!(empty, json!([]));
     assert!(began.elapsed() >= Duration::from_millis(900));
@@ -193,5 +193,162 @@ async fn a_reader_is_told_how_much_it_missed() {
     let said = mcp.call("read_messages", json!({ "channel": channel, "after": sent[0] })).await;
     let text = said["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("3 before them were evicted or have expired."), "{text}");
+    world.end().await;
+}
+
+/// Headers of a stream that say what its reader has missed: how many, whether at most, the oldest and the newest number.
+fn missed(stream: &Sse) -> [Option<&str>; 4] {
+    ["entente-missed", "entente-truncated", "entente-oldest", "entente-newest"]
+        .map(|name| stream.headers.get(name).map(|value| value.to_str().unwrap()))
+}
+
+/// What comments of a stream have said about messages that were missed.
+fn comments(stream: &Sse) -> Vec<Value> {
+    let said = stream.other.iter().filter_map(|line| line.strip_prefix(": missed "));
+    said.map(|said| serde_json::from_str(said).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_resumes_says_how_much_it_missed() {
+    let (world, other) = World::two().await;
+    let (ada, bob) = (world.agent("agent.ada").await, other.agent("agent.bob").await);
+    let (_, channel) = talk(&ada, json!({ "options": { "max_messages": 4 } })).await;
+    let say =
+        async |n: u32| send(&ada, &channel, json!({ "sender": "agent.ada", "payload": { "n": n } })).await;
+    let path = format!("/subscribe/channels/{channel}");
+    let mut stream = Sse::open(&bob, &path).await;
+    assert_eq!(missed(&stream), [None; 4], "who begins now misses nothing");
+    let first = say(1).await;
+    let seen = stream.next().await;
+    drop(stream);
+    // Nothing is lost yet.
+    for n in 2..=5 {
+        say(n).await;
+    }
+    let stream = Sse::resume(&bob, &path, Some(&seen.id)).await;
+    assert_eq!(missed(&stream), [None; 4]);
+    drop(stream);
+    for n in 6..=9 {
+        say(n).await;
+    }
+    // Whether the row of the last message that was seen is still there or not, on both servers and both paths.
+    for round in 0..2 {
+        for (client, path) in [(&bob, path.clone()), (&ada, format!("/channels/{channel}/subscribe"))] {
+            let mut stream = Sse::resume(client, &path, Some(&seen.id)).await;
+            let at_most = stream.headers.contains_key("entente-truncated");
+            assert_eq!(missed(&stream), [Some("4"), at_most.then_some("true"), Some("6"), Some("9")]);
+            assert!(round == 0 || at_most, "nothing is left from before");
+            let numbers: Vec<Value> = stream
+                .next_few(4)
+                .await
+                .into_iter()
+                .map(|event| event.data["payload"]["n"].clone())
+                .collect();
+            assert_eq!(numbers, [6, 7, 8, 9].map(|n| json!(n)));
+            assert_eq!(comments(&stream), Vec::<Value>::new(), "what was told is not told again");
+        }
+        // After a message, it is known how many.
+        let since = format!("{path}?since={}", first["id"].as_str().unwrap());
+        let mut stream = Sse::open(&bob, &since).await;
+        assert_eq!(missed(&stream), [Some("4"), None, Some("6"), Some("9")]);
+        assert_eq!(stream.next().await.data["payload"]["n"], 6);
+        // A change of the limit has the sweep look at the channel.
+        let change = json!({ "options": { "max_messages": 4 } });
+        ada.patch(&format!("/channels/{channel}"), change).await.ok();
+        let began = Instant::now();
+        while count(&world, &channel).await > 4 {
+            assert!(began.elapsed() < Duration::from_mins(1), "nothing is evicted");
+            world.sweep().await;
+        }
+    }
+    let stream = Sse::open(&bob, &format!("{path}?since=cur_7")).await;
+    assert_eq!(missed(&stream), [None; 4]);
+    Sse::refused(&bob, &format!("{path}?since=2026-11-21T08:00:00Z")).await.refused(422, "invalid_parameter");
+    other.end().await;
+    world.end().await;
+}
+
+async fn count(world: &World, channel: &str) -> i64 {
+    let channel: uuid::Uuid = channel.parse::<entente_domain::ids::ChannelId>().unwrap().uuid();
+    let count = sqlx::query_scalar("SELECT count(*) FROM messages WHERE channel_id = $1").bind(channel);
+    count.fetch_one(&world.ctx().pool).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_stream_says_what_was_evicted_before_it_was_sent() {
+    let (world, other) = World::two().await;
+    let (ada, bob) = (world.agent("agent.ada").await, other.agent("agent.bob").await);
+    let (intent, channel) = talk(&ada, json!({ "options": { "max_messages": 4 } })).await;
+    send(&ada, &channel, json!({ "sender": "agent.ada", "payload": { "n": 0 } })).await;
+    let paths = [
+        format!("/subscribe/channels/{channel}"),
+        format!("/channels/{channel}/subscribe"),
+        format!("/intents/{intent}/subscribe"),
+        "/subscribe".to_owned(),
+    ];
+    let mut streams = Vec::new();
+    for path in &paths {
+        streams.push(Sse::open(&bob, path).await);
+    }
+    let one = json!({ "sender": "agent.ada", "payload": { "n": 1 } });
+    send(&ada, &channel, one).await;
+    for stream in &mut streams {
+        assert_eq!(stream.next_named("channel_message").await.data["payload"]["n"], 1);
+    }
+    // One commit on the other server: the channel has only its last four when this one reads them.
+    let many: Vec<Value> = (2..22).map(|n| json!({ "sender": "agent.ada", "payload": { "n": n } })).collect();
+    ada.post(&format!("/channels/{channel}/messages/batch"), json!({ "messages": many })).await.is(201);
+    for (stream, path) in streams.iter_mut().zip(&paths) {
+        let next = stream.next_named("channel_message").await;
+        assert_eq!(next.data["payload"]["n"], 18, "{path}");
+        let said =
+            json!({ "channel_id": channel, "missed": 16, "truncated": false, "oldest": 19, "newest": 22 });
+        assert_eq!(comments(stream), [said], "{path}");
+        for n in 19..22 {
+            assert_eq!(stream.next_named("channel_message").await.data["payload"]["n"], n);
+        }
+    }
+    // What comes now is complete.
+    send(&ada, &channel, json!({ "sender": "agent.ada", "payload": { "n": 22 } })).await;
+    for stream in &mut streams {
+        assert_eq!(stream.next_named("channel_message").await.data["payload"]["n"], 22);
+        assert_eq!(comments(stream).len(), 1);
+    }
+    other.end().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_is_told_of_messages_to_it_that_expired() {
+    let world = World::start().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let (_, channel) = talk(&ada, json!({})).await;
+    let path = format!("/subscribe/channels/{channel}");
+    let mcp = Mcp::new(&bob, Era::Stateless);
+    let begun = mcp.ok("wait_for_events", json!({ "timeout_s": 0 })).await["next"].clone();
+    let from = Sse::open(&bob, &path).await.last_id.unwrap();
+    for to in ["agent.bob", "agent.cid"] {
+        let soon = json!({ "sender": "agent.ada", "payload": {}, "to": to, "message_type": "request",
+                           "expires_at": "2026-11-21T08:01:00Z" });
+        send(&ada, &channel, soon).await;
+    }
+    world.clock.advance(61);
+    let told = Sse::resume(&bob, &path, Some(&from)).await;
+    assert_eq!(missed(&told), [Some("1"), None, Some("1"), Some("2")]);
+    send(&ada, &channel, json!({ "sender": "agent.ada", "payload": { "n": 3 } })).await;
+    let mut told = Sse::resume(&bob, &path, Some(&from)).await;
+    assert_eq!(told.next_named("channel_message").await.data["payload"]["n"], 3);
+    assert_eq!(comments(&told), Vec::<Value>::new());
+    // On a stream of all channels no header can say it.
+    let mut all = Sse::resume(&bob, "/subscribe", Some("0.0")).await;
+    assert_eq!(missed(&all), [None; 4]);
+    assert_eq!(all.next_named("channel_message").await.data["payload"]["n"], 3);
+    assert_eq!(
+        comments(&all),
+        [json!({ "channel_id": channel, "missed": 1, "truncated": false, "oldest": 1, "newest": 3 })]
+    );
+    let said = mcp.call("wait_for_events", json!({ "after": begun, "timeout_s": 5 })).await;
+    let text = said["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("1 message(s) were evicted or have expired before."), "{text}");
     world.end().await;
 }

@@ -5,7 +5,7 @@ use chrono::TimeDelta;
 use entente_domain::ids::{ChannelId, LineageId, MessageId};
 use entente_domain::loops::lineages::{Hold, LineageState, LoopCause, lineage_of};
 use entente_domain::loops::policy::{LoopAction, LoopPolicy, LoopPolicyAsk};
-use entente_domain::loops::talk::{Ending, News, Reach, Spoken, Talk};
+use entente_domain::loops::talk::{Ending, GivenWork, News, Reach, Spoken, Talk};
 use entente_domain::loops::words::{Sketch, normalised};
 use entente_domain::refusal::Code;
 use proptest::prelude::*;
@@ -59,6 +59,13 @@ impl Room {
             is_public: true,
             sketch: Sketch::of(&serde_json::json!({ "text": text }).to_string()),
         }
+    }
+
+    fn give(&mut self, giver: &str, agent: &str, is_person: bool) {
+        self.seconds += 1;
+        let work = GivenWork { agent, giver, is_person, at: at(self.seconds * 1_000_000) };
+        self.talk.give(&work, &self.policy);
+        self.talk = serde_json::from_str(&serde_json::to_string(&self.talk).unwrap()).unwrap();
     }
 
     fn held(&self) -> Vec<Hold> {
@@ -152,6 +159,34 @@ proptest! {
         room.talk.tidy(at(room.seconds * 1_000_000), &room.policy);
         let news = room.talk.take_news();
         prop_assert_eq!(news.iter().filter_map(|one| one.ending).collect::<Vec<_>>(), [Ending::Left]);
+    }
+
+    #[test]
+    fn work_from_outside_frees_and_work_from_inside_does_not(
+        text in sentence(), waits in 0..100_000_i64, is_person in any::<bool>(), broadcasts in any::<bool>(),
+    ) {
+        let mut room = Room::new(LoopPolicy { hops: 6, repeats: 4, patience: 2, broadcasts, ..LoopPolicy::default() });
+        let mut sent = 0;
+        while !room.is_stopped(NAMES[sent % 3]) {
+            room.say(NAMES[sent % 3], &[NAMES[(sent + 1) % 3]], &format!("{text}, thanks no {sent}"));
+            sent += 1;
+        }
+        let stopped = room.held()[0].lineage;
+        // What they give each other, or themselves, is more of the same, however late.
+        room.seconds += waits;
+        for (giver, agent) in [(0, 1), (1, 2), (2, 0), (0, 0)] {
+            room.give(NAMES[giver], NAMES[agent], false);
+        }
+        prop_assert!(NAMES[..3].iter().all(|name| room.is_stopped(name)));
+        room.give(if is_person { "human.ada" } else { NAMES[4] }, NAMES[0], is_person);
+        prop_assert!(!room.is_stopped(NAMES[0]) && room.is_stopped(NAMES[1]));
+        // It says something new, and gives it to the others.
+        let (lineage, hops) = room.say(NAMES[0], &["agent.f"], &text);
+        prop_assert!(lineage != stopped && hops == 0);
+        room.give(NAMES[0], NAMES[1], false);
+        prop_assert!(!room.is_stopped(NAMES[1]) && room.is_stopped(NAMES[2]));
+        let (of_second, hops) = room.say(NAMES[1], &["agent.f"], &text);
+        prop_assert_eq!((of_second, hops), (lineage, 1));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use entente_kernel::feed::streams::{End, Stream};
 use entente_kernel::feed::{Family, ResumeToken, Wire};
 use entente_runtime::metrics::StreamLabels;
 use futures_util::stream;
+use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::HttpState;
@@ -31,6 +32,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Header of a stream that resumes before events that retention has deleted: the id up to which some are missing.
 const DELETED_UNTIL: HeaderName = HeaderName::from_static("entente-deleted-until");
+
+/// Headers of a channel's stream that resumes after messages that were evicted or have expired: how many, and the numbers of the
+/// oldest and the newest message. With `Entente-Truncated: true` the number is the most that it can be.
+const MISSED: HeaderName = HeaderName::from_static("entente-missed");
+const TRUNCATED: HeaderName = HeaderName::from_static("entente-truncated");
+const OLDEST: HeaderName = HeaderName::from_static("entente-oldest");
+const NEWEST: HeaderName = HeaderName::from_static("entente-newest");
 
 /// Pause between attempts to read.
 const AGAIN: Duration = Duration::from_millis(250);
@@ -126,11 +134,21 @@ impl Live {
 
     pub(super) fn response(self) -> HttpResponse {
         let deleted = self.stream.deleted().and_then(|until| HeaderValue::try_from(show(until)).ok());
+        let missed = self.stream.missed_before();
         let mut response = event_stream(stream::try_unfold(self, |mut live| async move {
             live.next().await.map(|bytes| Some((bytes, live)))
         }));
         if let Some(until) = deleted {
             response.headers_mut().insert(DELETED_UNTIL, until);
+        }
+        if let Some(missed) = missed {
+            let headers = response.headers_mut();
+            headers.insert(MISSED, HeaderValue::from(missed.count));
+            headers.insert(OLDEST, HeaderValue::from(missed.oldest));
+            headers.insert(NEWEST, HeaderValue::from(missed.newest));
+            if missed.is_truncated {
+                headers.insert(TRUNCATED, HeaderValue::from_static("true"));
+            }
         }
         response
     }
@@ -179,19 +197,36 @@ impl Live {
         now.duration_since(began) < PATIENCE
     }
 
+    /// Writes what the reader has missed as comments, which every client skips (OI-11.3) and those that care read.
+    fn missed(&mut self) -> BytesMut {
+        let mut text = BytesMut::new();
+        for missed in self.stream.take_missed() {
+            let said = json!({
+                "channel_id": missed.channel_id, "missed": missed.count, "truncated": missed.is_truncated,
+                "oldest": missed.oldest, "newest": missed.newest,
+            });
+            text.extend_from_slice(format!(": missed {said}\n\n").as_bytes());
+        }
+        text
+    }
+
     /// Returns the comment for a silent stream, with the position that was reached meanwhile: a client that resumes
     /// from there does not read the records again that it was not shown.
     fn ping(&mut self) -> Bytes {
+        let mut text = self.missed();
         let place = self.stream.place();
         if self.written == Some(place) {
-            return PING;
+            text.extend_from_slice(&PING);
+            return text.freeze();
         }
         self.written = Some(place);
         let id = show(place);
-        match self.keepalive.event() {
-            Some(event) if self.stream.has_passed(PASSED) => Bytes::from(format!("id: {id}\n{event}\n\n")),
-            _ => Bytes::from(format!(": ping\nid: {id}\n\n")),
-        }
+        let said = match self.keepalive.event() {
+            Some(event) if self.stream.has_passed(PASSED) => format!("id: {id}\n{event}\n\n"),
+            _ => format!(": ping\nid: {id}\n\n"),
+        };
+        text.extend_from_slice(said.as_bytes());
+        text.freeze()
     }
 
     /// Returns the next frames, or a comment if there are none for a while.
@@ -220,7 +255,7 @@ impl Live {
                     return Ok(self.ping());
                 }
             };
-            let mut text = BytesMut::new();
+            let mut text = self.missed();
             let wire = self.wire;
             for frame in &frames {
                 text.extend_from_slice(

@@ -16,7 +16,7 @@ use super::Command;
 
 /// An event to be appended.
 #[derive(Debug, Clone)]
-pub(super) struct EventCommand {
+pub struct EventCommand {
     /// The intent.
     pub intent_id: IntentId,
     /// The event.

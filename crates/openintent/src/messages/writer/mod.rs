@@ -38,10 +38,32 @@ use entente_store::commit::GroupCommit;
 use sqlx::PgConnection;
 
 use crate::Ctx;
-use crate::messages::writer::append::{Addition, Answer, Append, Appended, EventCommand};
+pub use crate::messages::writer::append::EventCommand;
+use crate::messages::writer::append::{Addition, Answer, Append, Appended};
 pub(crate) use crate::messages::writer::batch::say;
 use crate::messages::writer::forwarding::{ChannelEnds, Contention, Forwarder, Handover};
 use crate::messages::writer::handler::MessageHandler;
+
+impl EventCommand {
+    /// Checks a client's event, and its proof.
+    ///
+    /// # Errors
+    /// The key lacks the scope; the event is invalid.
+    pub async fn checked(
+        ctx: &Ctx,
+        caller: &Caller,
+        intent_id: IntentId,
+        mut draft: EventDraft,
+        once: Option<Idempotency>,
+    ) -> Outcome<Self> {
+        caller.require(Scope::IntentsWrite)?;
+        check_posted(&draft)?;
+        let objection = proofs::of_event(ctx, intent_id, &mut draft).await?;
+        let objection = objection.or_else(|| ctx.objection(caller, &draft.actor, Some(intent_id)));
+        let (principal, trace) = (caller.principal().to_owned(), caller.trace);
+        Ok(Self { intent_id, draft, principal, once, objection, trace })
+    }
+}
 
 /// A message to be sent.
 #[derive(Debug, Clone)]
@@ -179,21 +201,12 @@ impl MessageWriter {
         ctx: &Ctx,
         caller: &Caller,
         intent_id: IntentId,
-        mut draft: EventDraft,
+        draft: EventDraft,
         once: Option<Idempotency>,
     ) -> Outcome<Arc<Event>> {
-        caller.require(Scope::IntentsWrite)?;
-        check_posted(&draft)?;
-        let objection = proofs::of_event(ctx, intent_id, &mut draft).await?;
-        let objection = objection.or_else(|| ctx.objection(caller, &draft.actor, Some(intent_id)));
-        let command = Append::new(Addition::Event(EventCommand {
-            intent_id,
-            draft: draft.clone(),
-            principal: caller.principal().to_owned(),
-            once: once.clone(),
-            objection,
-            trace: caller.trace,
-        }));
+        let command = EventCommand::checked(ctx, caller, intent_id, draft, once.clone()).await?;
+        let draft = command.draft.clone();
+        let command = Append::new(Addition::Event(command));
         match self.submit(intent_id, vec![command]).await.pop() {
             Some(Ok(Appended::Event(event))) => Ok(event),
             // The violation is recorded in a transaction of its own, which judges the event once more.
