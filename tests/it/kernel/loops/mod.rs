@@ -330,8 +330,8 @@ async fn work_from_outside_frees_whom_it_is_given_to() {
     let inside = task(&clients[0]).await;
     clients[0].post(&format!("/tasks/{inside}/delegate"), json!({ "to": TRIO[1] })).await.ok();
     clients[2].post(&format!("/tasks/{}/claim", task(&ada).await), json!({})).await.ok();
-    for agent in 0..3 {
-        assert!(is_stopped(agent).await, "{}", TRIO[agent]);
+    for (agent, name) in TRIO.iter().enumerate() {
+        assert!(is_stopped(agent).await, "{name}");
     }
     // A task of somebody else.
     let outside = task(&ada).await;
