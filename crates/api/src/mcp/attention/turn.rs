@@ -4,18 +4,20 @@ use entente_domain::identity::keys::Dialect;
 use serde_json::{Value, json};
 
 use crate::bridges::turns::{TurnBody, taken};
-use crate::mcp::shapes::{
-    any, flag, free, gives, list, may, must, nullable, retry_key, takes, text, whole, word,
-};
+use crate::mcp::shapes::{any, flag, free, gives, list, may, must, nullable, retry_key, takes, text, whole};
 use crate::mcp::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS};
+
+/// What a step of a task has: its schema would be long, and the list of all tools has at most 60,000 bytes.
+const TASKS: &str = "Steps of tasks: `verb` (create, claim, start, complete, fail, block, unblock, release), `task_id`, `claim_token`, `output`, \
+                     `error`; with `create` a `task`.";
 
 /// Returns the tool of this file.
 pub fn tools() -> [Tool; 1] {
     [Tool {
         name: "turn",
         title: "Take a whole turn",
-        about: "Does everything between two thoughts in one call, all or nothing: marks what you have read, sends messages and mail, \
-                appends events, works on tasks, reports on your jobs and ends them, keeps your claims, takes new jobs, and returns your inbox.",
+        about: "Does everything between two thoughts in one call, all or nothing: marks what you have read, sends messages and mail, works on \
+                tasks, reports on jobs and ends them, takes new jobs, and returns your inbox.",
         takes: takes(vec![
             may(
                 "seen",
@@ -29,8 +31,8 @@ pub fn tools() -> [Tool; 1] {
             ),
             may("read", list(message_ids(), "Messages to mark as read.")),
             may("messages", list(message(), "Messages to send, in order.")),
-            may("events", list(event(), "Events to append to intents.")),
-            may("tasks", list(task(), "Steps of tasks, in order.")),
+            may("events", list(free("An event."), "Events to append: `intent_id`, `event_type`, `payload`.")),
+            may("tasks", list(free("A step."), TASKS)),
             may("mail", list(free("An envelope."), "Envelopes to send.")),
             may("settle", list(settlement(), "Costs of reservations.")),
             may("report", list(report(), "Events and progress of jobs.")),
@@ -102,24 +104,6 @@ fn message() -> Value {
         "metadata": free("Hints."), "expires_at": text("When it expires."), "sender": text("Defaults to you."),
     });
     object("A message.", members, &["channel_id", "payload"])
-}
-
-fn event() -> Value {
-    let members = json!({
-        "intent_id": text("The intent."), "event_type": text("One of the protocol's or your own."), "payload": free("Content."),
-    });
-    object("An event.", members, &["intent_id", "event_type"])
-}
-
-fn task() -> Value {
-    let verbs = ["create", "claim", "start", "complete", "fail", "block", "unblock", "release"];
-    let members = json!({
-        "verb": word("What to do.", &verbs), "task_id": text("The task."), "claim_token": whole("Token of your claim.", 0, i64::MAX),
-        "output": free("`complete`: the result."), "artifacts": list(text("A reference."), "`complete`: artifacts."),
-        "error": text("`fail`: the error."), "reason": text("`block`: the reason."),
-        "task": free("`create`: the task, with `intent_id` and `name`."),
-    });
-    object("A step.", members, &["verb"])
 }
 
 /// Members that name a claimed job, and others.
