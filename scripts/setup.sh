@@ -22,7 +22,7 @@ packaging() {
   local stamp=.venv/packaging/.installed requirements=tests/packaging/requirements.txt
   if [ ! -e "$stamp" ] || [ "$requirements" -nt "$stamp" ] || [ pyproject.toml -nt "$stamp" ]; then
     echo "installing what packs the wheel, and checks it, into .venv/packaging"
-    python3 -m venv .venv/packaging
+    python3 -m venv --clear .venv/packaging
     .venv/packaging/bin/pip install --quiet --disable-pip-version-check -r "$requirements"
     sed -nE 's/^dependencies = \["(.*)"\]$/\1/p' pyproject.toml |
       .venv/packaging/bin/pip download --quiet --disable-pip-version-check --dest .venv/packaging/wheels -r /dev/stdin
