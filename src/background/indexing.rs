@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::lookout::{Lookout, SEARCH};
+use super::pace::Pace;
 use super::{TURN, keep, note, timely};
 
 /// How much longer than its work a rest is while others write: so it works a twentieth of the time.
@@ -22,9 +23,6 @@ const BUSY_REST: u32 = 19;
 /// Shortest rest between two steps, so that many small commits are indexed together.
 const REST: Duration = Duration::from_millis(20);
 
-/// Longest rest: after a step that waited for the database rather than worked.
-const LONGEST_REST: Duration = Duration::from_secs(10);
-
 /// Starts the task.
 pub(super) fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
     let lookout = Arc::clone(lookout);
@@ -32,11 +30,11 @@ pub(super) fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
 }
 
 async fn drive(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
+    let mut pace = Pace::new(BUSY_REST, REST, search::ENTRIES);
     while stopping.run_until_cancelled(lookout.found(SEARCH)).await.is_some() {
-        let mut ends = None;
         loop {
             let began = Instant::now();
-            let step = match timely(TURN, search::step(&ctx)).await {
+            let step = match timely(TURN, search::step(&ctx, pace.entries())).await {
                 Ok(step) => step,
                 Err(failure) => {
                     note("search", &failure);
@@ -46,9 +44,8 @@ async fn drive(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
             if !step.has_more {
                 break;
             }
-            let are_writing = ends.replace(step.ends) != Some(step.ends);
-            let rest = began.elapsed() * if are_writing { BUSY_REST } else { 1 };
-            if stopping.run_until_cancelled(sleep(rest.clamp(REST, LONGEST_REST))).await.is_none() {
+            let rest = pace.rest_after(began.elapsed(), step.ends);
+            if stopping.run_until_cancelled(sleep(rest)).await.is_none() {
                 return;
             }
         }

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::lookout::{LOOP_HOLDS, LOOPS, Lookout};
+use super::pace::Pace;
 use super::{FEED_TURN, TURN, keep, note, timely};
 
 /// How much longer than its work a rest is while others write: so it works a tenth of the time.
@@ -22,9 +23,6 @@ const BUSY_REST: u32 = 9;
 
 /// Shortest rest between two steps.
 const REST: Duration = Duration::from_millis(10);
-
-/// Longest rest: after a step that waited for the database rather than worked.
-const LONGEST_REST: Duration = Duration::from_secs(5);
 
 /// Starts the follower, and the renewal of this server's copy of the holds.
 pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
@@ -34,31 +32,29 @@ pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
 }
 
 async fn drive(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
+    let mut pace = Pace::new(BUSY_REST, REST, follower::ENTRIES);
     while stopping.run_until_cancelled(lookout.found(LOOPS)).await.is_some() {
-        if stopping.run_until_cancelled(all(&ctx)).await.is_none() {
+        if stopping.run_until_cancelled(all(&ctx, &mut pace)).await.is_none() {
             return;
         }
     }
 }
 
-async fn all(ctx: &Ctx) {
-    let mut end = None;
+async fn all(ctx: &Ctx, pace: &mut Pace<i64>) {
     loop {
         let began = Instant::now();
-        let step = match timely(TURN, turn(ctx)).await {
+        let step = match timely(TURN, turn(ctx, pace.entries())).await {
             Ok(step) => step,
             Err(failure) => return note("loops", &failure),
         };
         let Step::More(reached) = step else { return };
-        let are_writing = end.replace(reached) != Some(reached);
-        let rest = began.elapsed() * if are_writing { BUSY_REST } else { 1 };
-        sleep(rest.clamp(REST, LONGEST_REST)).await;
+        sleep(pace.rest_after(began.elapsed(), reached)).await;
     }
 }
 
 /// One step, and the events that it and others have left.
-async fn turn(ctx: &Ctx) -> Outcome<Step> {
-    let step = follower::step(ctx).await?;
+async fn turn(ctx: &Ctx, entries: i64) -> Outcome<Step> {
+    let step = follower::step(ctx, entries).await?;
     follower::announce(ctx).await?;
     Ok(step)
 }
@@ -77,6 +73,6 @@ async fn refresh(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
 /// # Errors
 /// The database fails.
 pub async fn catch_up(ctx: &Ctx) -> Outcome<()> {
-    while let Step::More(_) = turn(ctx).await? {}
+    while let Step::More(_) = turn(ctx, follower::ENTRIES).await? {}
     Ok(())
 }

@@ -14,6 +14,7 @@ pub mod inboxes;
 mod indexing;
 pub mod lookout;
 pub mod looping;
+mod pace;
 mod peers;
 pub mod provision;
 pub mod revoke;

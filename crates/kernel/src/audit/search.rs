@@ -11,4 +11,4 @@ mod sources;
 
 pub use documents::Ask;
 pub use finding::{Found, Hit, Indexed, PAGE, Source, find};
-pub use follower::{Step, step};
+pub use follower::{ENTRIES, Step, step};

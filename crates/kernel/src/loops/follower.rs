@@ -30,7 +30,7 @@ use crate::{Ctx, Outcome, channels, try_locks};
 const LOCK: i64 = 0x656e_7465_6e74_650a;
 
 /// Entries of the logs that are read in one step.
-const ENTRIES: i64 = 1_024;
+pub const ENTRIES: i64 = 1_024;
 
 /// Talks that are tidied in one step.
 const TALKS: i64 = 64;
@@ -63,11 +63,11 @@ struct Said {
     sketch: Sketch,
 }
 
-/// Reads the next page of messages.
+/// Reads the next page of messages: of so many entries of logs, at most.
 ///
 /// # Errors
 /// A database error.
-pub async fn step(ctx: &Ctx) -> Outcome<Step> {
+pub async fn step(ctx: &Ctx, entries: i64) -> Outcome<Step> {
     let now = ctx.now();
     let mut conn = ctx.pool.acquire().await?;
     if !ctx.settings.loops.enabled && !rows::is_any_enabled(&mut conn).await? {
@@ -87,7 +87,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<Step> {
         tx.commit().await?;
         return Ok(Step::Idle);
     };
-    let parts = Parts::after(&mut tx, cursor, ENTRIES).await?;
+    let parts = Parts::after(&mut tx, cursor, entries).await?;
     let said = messages(&mut tx, &parts).await?;
     let given = works::given(&mut tx, &parts).await?;
     let due = rows::due(&mut tx, now, TALKS).await?;

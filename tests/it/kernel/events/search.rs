@@ -3,7 +3,7 @@
 mod finding;
 mod following;
 
-use entente_kernel::audit::search::step;
+use entente_kernel::audit::search::{ENTRIES, step};
 
 use crate::harness::{Client, Reply, Value, World, json};
 
@@ -12,7 +12,7 @@ pub async fn index(world: &World) {
     let mut idle = 0;
     // Another server may hold the lock for a moment.
     while idle < 3 {
-        idle = if step(world.ctx()).await.unwrap().has_more { 0 } else { idle + 1 };
+        idle = if step(world.ctx(), ENTRIES).await.unwrap().has_more { 0 } else { idle + 1 };
     }
 }
 

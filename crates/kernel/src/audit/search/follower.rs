@@ -24,10 +24,10 @@ use crate::{Ctx, Outcome, try_locks};
 /// The advisory lock of the follower; the triggers that delete documents share it.
 const LOCK: i64 = 0x656e_7465_6e74_6505;
 
-/// Entries of logs that one step reads.
-const ENTRIES: i64 = 256;
+/// Entries of logs that one step reads, at most.
+pub const ENTRIES: i64 = 256;
 
-/// New jobs, and numbers of the order of jobs' events, that one step reads: a job has two texts.
+/// New jobs, and numbers of the order of jobs' events, that one step reads, at most: a job has two texts.
 const JOBS: i64 = 128;
 
 /// Bytes of words that a step stores before it leaves the rest to the next one: retention waits for its lock.
@@ -72,21 +72,21 @@ enum Care {
     Each,
 }
 
-/// Adds the next page of what was committed.
+/// Adds the next page of what was committed: of so many entries of logs and as many jobs, at most.
 ///
 /// # Errors
 /// A database error.
-pub async fn step(ctx: &Ctx) -> Outcome<Step> {
-    match attempt(ctx, Care::Together).await {
+pub async fn step(ctx: &Ctx, entries: i64) -> Outcome<Step> {
+    match attempt(ctx, entries, Care::Together).await {
         Err(failure) if !failure.is_passing() => {
             tracing::warn!(error = %failure, "the search takes a page in one by one");
-            attempt(ctx, Care::Each).await
+            attempt(ctx, entries, Care::Each).await
         }
         done => done,
     }
 }
 
-async fn attempt(ctx: &Ctx, care: Care) -> Outcome<Step> {
+async fn attempt(ctx: &Ctx, entries: i64, care: Care) -> Outcome<Step> {
     let now = ctx.now();
     // Numbers are given outside a transaction, so that none is seen before it is committed.
     let ends = order::advance(&mut *ctx.pool.acquire().await?).await?;
@@ -96,8 +96,8 @@ async fn attempt(ctx: &Ctx, care: Care) -> Outcome<Step> {
         return Ok(step);
     }
     let mut position = load(&mut tx).await?;
-    let (mut found, is_log_done) = logs(&mut tx, &mut position, &ends, now).await?;
-    let ids = jobs(&mut tx, &mut position, now).await?;
+    let (mut found, is_log_done) = logs(&mut tx, &mut position, &ends, entries, now).await?;
+    let ids = jobs(&mut tx, &mut position, entries.min(JOBS), now).await?;
     let texts = sources::jobs(&mut tx, &ids.jobs.into_iter().collect::<Vec<_>>()).await?;
     found.extend(texts.iter().map(sources::JobTexts::document));
     let skipped = store(&mut tx, &found, care).await?;
@@ -116,9 +116,10 @@ async fn logs(
     conn: &mut PgConnection,
     position: &mut Position,
     ends: &OrderEnds,
+    entries: i64,
     now: Timestamp,
 ) -> Outcome<(Vec<Document>, bool)> {
-    let parts = Parts::after(conn, position.logs, ENTRIES).await?;
+    let parts = Parts::after(conn, position.logs, entries).await?;
     let mut found: Vec<_> = sources::of_parts(conn, &parts)
         .await?
         .into_iter()
@@ -150,11 +151,11 @@ struct Jobs {
 }
 
 /// Finds jobs that are new, that failed, or that were committed late.
-async fn jobs(conn: &mut PgConnection, position: &mut Position, now: Timestamp) -> Outcome<Jobs> {
-    let failed = sources::failed_jobs(conn, position.jobs, JOBS).await?;
+async fn jobs(conn: &mut PgConnection, position: &mut Position, most: i64, now: Timestamp) -> Outcome<Jobs> {
+    let failed = sources::failed_jobs(conn, position.jobs, most).await?;
     position.jobs = failed.reached;
-    let fresh = sources::jobs_after(conn, position.job_id, JOBS).await?;
-    let is_end = i64::try_from(fresh.len()).is_ok_and(|count| count < JOBS);
+    let fresh = sources::jobs_after(conn, position.job_id, most).await?;
+    let is_end = i64::try_from(fresh.len()).is_ok_and(|count| count < most);
     position.job_id = fresh.last().copied().unwrap_or(position.job_id);
     let mut jobs: BTreeSet<Uuid> = fresh.into_iter().chain(failed.jobs).collect();
     let mut has_more = failed.is_full || !is_end;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use entente::background::sweeps::Sweep;
-use entente_kernel::audit::search::step;
+use entente_kernel::audit::search::{ENTRIES, step};
 use futures_util::future::join_all;
 use sqlx::{query, query_scalar, raw_sql};
 use tokio::time::timeout;
@@ -51,7 +51,7 @@ async fn steps_that_die_and_two_servers_leave_no_gap() {
     // Steps are dropped wherever they are: in PostgreSQL that is a crash of their server.
     let following = async |world: &World| {
         for n in 0..60_u64 {
-            let _died = timeout(Duration::from_millis(n % 7), step(world.ctx())).await;
+            let _died = timeout(Duration::from_millis(n % 7), step(world.ctx(), ENTRIES)).await;
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
     };
@@ -166,7 +166,7 @@ async fn a_deletion_beside_a_step_leaves_no_document() {
     // The deletion has the lock and is not committed: the follower does not read what is about to go.
     let mut deletion = world.hold().await;
     query("DELETE FROM messages").execute(&mut *deletion).await.unwrap();
-    let done = step(world.ctx()).await.unwrap();
+    let done = step(world.ctx(), ENTRIES).await.unwrap();
     assert!(!done.has_more);
     assert_eq!(documents(&world).await, 0, "it waits for the deletion");
     deletion.commit().await.unwrap();
