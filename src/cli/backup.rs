@@ -20,7 +20,7 @@ use serde_json::json;
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use self::files::{Description, Files};
-use super::run::{Database, database};
+use super::run::{Database, database, named_database};
 use super::{Done, Failure, vault_key};
 use crate::config::Config;
 use crate::startup::routes::Routes;

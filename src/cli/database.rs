@@ -18,7 +18,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::run::{Database, database};
+use super::run::{Database, named_database};
 use super::{Done, Failure};
 use crate::config::Config;
 use crate::config::bus::BusConfig;
@@ -33,7 +33,7 @@ const CLOCK_MILLIS: i64 = 500;
 pub(super) async fn migrate() -> Done {
     let config = Config::from_environment()?;
     telemetry::init(&config);
-    let Database { options, direct, private } = database(&config).await?;
+    let Database { options, direct, private } = named_database(&config).await?;
     let done = async {
         let routes = Routes::find(options, direct).await?;
         let pool = entente_store::pool(routes.session, 2, &CancellationToken::new());

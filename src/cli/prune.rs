@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::Done;
-use super::run::{Database, database};
+use super::run::{Database, named_database};
 use crate::background::sweeps::prune;
 use crate::config::Config;
 use crate::startup::offline;
@@ -37,7 +37,7 @@ impl Prune {
     pub(super) async fn run(self) -> Done {
         let config = Config::from_environment()?;
         telemetry::init(&config);
-        let Database { options, direct, private } = database(&config).await?;
+        let Database { options, direct, private } = named_database(&config).await?;
         let done: Done = async {
             let routes = Routes::find(options, direct).await?;
             let pool = entente_store::pool(routes.session, 2, &CancellationToken::new());

@@ -187,6 +187,20 @@ pub(super) struct Database {
     pub(super) private: Option<Private>,
 }
 
+/// Returns the database that the operator has named, or the private one that is there, for a command that changes it: a
+/// forgotten `DATABASE_URL` must not lead to a new database.
+pub(super) async fn named_database(config: &Config) -> Result<Database, Failure> {
+    let dir = Private::default_dir();
+    if config.database_url.is_none() && config.data_dir.is_none() && !dir.join("postgres").exists() {
+        return Err(format!(
+            "no database is named, and there is none in {}: set DATABASE_URL, or ENTENTE_DATA_DIR for a private one",
+            dir.display()
+        )
+        .into());
+    }
+    database(config).await
+}
+
 /// Returns the configured database; without one, starts a private PostgreSQL.
 pub(super) async fn database(config: &Config) -> Result<Database, Failure> {
     let read = |url: &str, name: &'static str| entente_store::options(url).ok_or(StartError::Url(name));

@@ -11,7 +11,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 
 use super::files::{Description, Files};
-use super::{Config, Database, Done, Failure, Private, Routes, database, telemetry, vault_key};
+use super::{Config, Database, Done, Failure, Private, Routes, named_database, telemetry, vault_key};
 use crate::config;
 
 /// Arguments of `entente restore`.
@@ -38,7 +38,8 @@ impl Restore {
         let files = Files::of(&self.dir);
         let made = files.description()?;
         judge(&made, &files)?;
-        let Database { options, direct, private } = database(&config).await?;
+        let Database { options, direct, private } = named_database(&config).await?;
+        let place = entente_store::named(&options);
         let done: Done = async {
             let session = Routes::find(options, direct).await?.session;
             fill(&config, &made, &files, session.options()).await
@@ -50,7 +51,7 @@ impl Restore {
         }
         done?;
         let kept = kept && keep_key(&config, &files)?;
-        show(&config, &made, kept)?;
+        show(&config, &made, &place, kept)?;
         Ok(())
     }
 }
@@ -111,9 +112,9 @@ fn keep_key(config: &Config, files: &Files) -> Result<bool, Failure> {
     vault_key::store(&dir, &key)
 }
 
-fn show(config: &Config, made: &Description, kept: bool) -> io::Result<()> {
+fn show(config: &Config, made: &Description, place: &str, kept: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "restored: everything that was written until {}", made.begun_at)?;
+    writeln!(out, "restored everything that was written until {} into {place}", made.begun_at)?;
     let told = config.vaults.keys.ids();
     for key in made.sealing_keys.iter().filter(|id| !kept && !told.contains(*id)) {
         writeln!(

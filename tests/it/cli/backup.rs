@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use entente_store::private::Private;
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{complaint, text};
@@ -224,6 +225,17 @@ async fn a_damaged_or_newer_backup_and_a_place_in_use_are_refused() {
         "{}",
         complaint(&output)
     );
+    // Nobody named a database. (A developer who is root may have one at the usual place.)
+    if !Private::default_dir().join("postgres").exists() {
+        let home = [("HOME", place.0.to_str().unwrap())];
+        fs::write(&description, &text).unwrap();
+        let commands: [&[&str]; 3] = [&["restore", &dir], &["migrate"], &["prune", "--dry-run"]];
+        for words in commands {
+            let output = entente(&place, words, &home).await;
+            let told = complaint(&output);
+            assert!(!output.status.success() && told.contains("no database is named"), "{words:?}: {told}");
+        }
+    }
     assert!(!Path::new(&nothing).exists(), "it made something");
     let left = fs::read_dir(&place.0).unwrap().count();
     assert_eq!(left, 1, "only the backup is left");
