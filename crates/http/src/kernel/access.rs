@@ -68,7 +68,9 @@ struct AclBody {
     intent_id: IntentId,
     /// The policy for principals without an entry.
     default_policy: Policy,
-    /// Whether what agents write on the intent has to name the epochs of their sessions (`Entente-Epoch`).
+    /// Whether what agents write on the intent has to name the epochs of their sessions (`Entente-Epoch`); left out if
+    /// it has not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     strict: bool,
     /// The entries.
     entries: Vec<EntryBody>,

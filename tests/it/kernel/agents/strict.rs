@@ -13,7 +13,7 @@ fn within(client: &Client, epoch: i64) -> Client {
 
 async fn set(client: &Client, intent: &str, strict: bool) -> Value {
     let acl = client.put(&format!("/intents/{intent}/strict"), json!({ "strict": strict })).await.ok();
-    assert_eq!(acl["strict"], strict);
+    assert_eq!(acl["strict"].as_bool().unwrap_or(false), strict);
     acl
 }
 
