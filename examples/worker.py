@@ -77,15 +77,22 @@ class Job:
             held[self.id]["stop"] = True
 
 
+def stopped(job):
+    """Reports that a cancelled job has ended."""
+    return job.post("error", code="CANCELLED", message="stopped as asked", retryable=False)
+
+
 def report(job):
     """The agent: requests authority for each line, reports progress and costs, and streams the report."""
     lines = int(job.input.get("lines", 3))
     for number in range(lines):
         if held[job.id]["stop"]:
-            return job.post("error", code="CANCELLED", message="stopped as asked", retryable=False)
+            return stopped(job)
         try:
             job.post("authorize", capability="tool.call", target="write", call_id=f"c{number}")
         except Refused as no:
+            if no.args[0] == "CANCELLED":  # since the last look at `stop`
+                return stopped(job)
             if no.args[0] not in ("PERMISSION_DENIED", "BUDGET_EXHAUSTED"):
                 raise
             lines = number  # the job continues: the report ends here
