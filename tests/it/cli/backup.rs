@@ -204,8 +204,14 @@ async fn a_damaged_or_newer_backup_and_a_place_in_use_are_refused() {
         "{}",
         complaint(&output)
     );
+    world.end().await;
+}
 
-    // What is no backup, and no database.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_backup_and_no_database_is_refused_and_nothing_is_made() {
+    let (world, place) = (World::start().await, Place::new("backup-none"));
+    let dir = back_up(&world, &place, &[]).await;
+    let url = Cluster::get().url(&empty().await);
     let nothing = place.0.join("nothing").display().to_string();
     let output = entente(&place, &["restore", &nothing], &[("DATABASE_URL", &url)]).await;
     assert!(
@@ -228,7 +234,6 @@ async fn a_damaged_or_newer_backup_and_a_place_in_use_are_refused() {
     // Nobody named a database. (A developer who is root may have one at the usual place.)
     if !Private::default_dir().join("postgres").exists() {
         let home = [("HOME", place.0.to_str().unwrap())];
-        fs::write(&description, &text).unwrap();
         let commands: [&[&str]; 3] = [&["restore", &dir], &["migrate"], &["prune", "--dry-run"]];
         for words in commands {
             let output = entente(&place, words, &home).await;
