@@ -133,8 +133,9 @@ if [ "${1:-}" != run ]; then
   has_pgbouncer || packages+=(pgbouncer)
   has_nats || packages+=(nats-server)
   has_browser || packages+=(chromium)
-  # Debian's package with promtool, which checks deploy/prometheus.
+  # Debian's packages with promtool and systemd-analyze, which check deploy/.
   has_program promtool || packages+=(prometheus)
+  [ "$(uname -s)" != Linux ] || has_program systemd-analyze || packages+=(systemd)
   command -v npm >/dev/null || packages+=(nodejs npm)
 fi
 
