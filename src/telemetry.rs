@@ -5,7 +5,10 @@
 //! DEBUG single requests. An error is logged once, where it is handled. Keys, payloads and secrets are never
 //! logged.
 
+mod repeats;
+
 use std::io::IsTerminal as _;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use entente_runtime::log_filter::LogFilter;
@@ -15,7 +18,11 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, reload};
 
+use self::repeats::Repeats;
 use crate::config::{Config, LogFormat};
+
+/// Repeated faults of the process's log.
+static REPEATS: OnceLock<Repeats> = OnceLock::new();
 
 /// Filters for noise from libraries: the HTTP library logs each deliberately broken stream (OI-11.4.1) as
 /// an error, and its configuration at each start; the pool warns of each connection that ends with its thread
@@ -44,20 +51,25 @@ pub fn init(config: &Config) {
     // Colours are only for a terminal, unless `NO_COLOR` disables them.
     let log = if std::io::stderr().is_terminal() { log } else { log.with_ansi(false) };
     // A second subscriber (in tests) is not an error.
-    let registry = tracing_subscriber::registry().with(filter);
+    let repeats = Repeats::default();
+    let registry = tracing_subscriber::registry().with(filter).with(repeats.clone());
     let begun = match config.log_format {
         LogFormat::Human => registry.with(log.with_target(false)).try_init(),
         LogFormat::Json => registry.with(log.json().flatten_event(true).with_current_span(false)).try_init(),
     };
     if begun.is_ok() {
+        REPEATS.get_or_init(|| repeats);
         let apply = move |text: &str| handle.reload(built(text)?).map_err(|e| e.to_string());
         LogFilter::new(&config.log, apply).install();
     }
     config.unknown.iter().for_each(|told| tracing::warn!("{told}"));
 }
 
-/// Ends changes of the log filter when their time is over.
+/// Ends changes of the log filter when their time is over, and limits repeated faults.
 pub fn start(tasks: &Tasks) {
+    if let Some(repeats) = REPEATS.get() {
+        repeats.start(tasks);
+    }
     let Some(filter) = LogFilter::of_process() else { return };
     let stopping = tasks.stopping().clone();
     tasks.keep("log filter", move || {

@@ -2,6 +2,7 @@
 //! the viewer's access; the scope `admin` sees all. `overview/work.rs` covers jobs and webhooks.
 
 mod counts;
+mod levels;
 mod work;
 
 use std::cmp::Reverse;
@@ -16,6 +17,7 @@ use super::{Caller, Ctx, Outcome};
 use crate::access::membership;
 
 pub use counts::{Counts, counts, health};
+pub use levels::levels;
 pub use work::{Gauge, Receiver, Spend, Work, receivers, works};
 
 /// Maximum number of intents.

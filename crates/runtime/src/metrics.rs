@@ -1,6 +1,7 @@
 //! Metrics of one server (`/metrics`, `OpenMetrics` text).
 
 mod labels;
+mod levels;
 mod pools;
 mod process;
 
@@ -15,10 +16,12 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use self::levels::LastLevels;
 use self::pools::Pools;
 use self::process::Process;
 
 pub use self::labels::*;
+pub use self::levels::Levels;
 pub use self::pools::PoolUsage;
 
 /// Constructor of histograms of seconds: from a quarter of a millisecond to 65 seconds, in steps of four, because each route
@@ -37,6 +40,7 @@ impl MetricConstructor<Histogram> for Seconds {
 pub struct Metrics {
     registry: Arc<Registry>,
     pools: Arc<Pools>,
+    levels: Arc<LastLevels>,
     /// Requests answered.
     pub requests: Family<RequestLabels, Counter>,
     /// Seconds from a request's first byte to its answer's head, without those that waited for an event.
@@ -57,6 +61,12 @@ pub struct Metrics {
     pub frames: Counter,
     /// Times that a stream fell behind and was caught up from the database.
     pub catch_ups: Counter,
+    /// Seconds from a record's time to its hand-over to a stream that was not behind.
+    pub stream_lag: Histogram,
+    /// Jobs that ended.
+    pub jobs_ended: Family<JobLabels, Counter>,
+    /// Seconds from the submission of jobs to their ends.
+    pub job_seconds: Family<JobLabels, Histogram, Seconds>,
     /// Rows processed by sweeps.
     pub swept: Family<SweepLabels, Counter>,
     /// Seconds of sweeps' steps.
@@ -123,6 +133,7 @@ impl Metrics {
         let metrics = Self {
             registry: Arc::default(),
             pools: Arc::default(),
+            levels: Arc::default(),
             requests: Family::default(),
             request_seconds: Family::new_with_constructor(Seconds),
             wait_seconds: Family::new_with_constructor(Seconds),
@@ -133,6 +144,9 @@ impl Metrics {
             streams: Family::default(),
             frames: Counter::default(),
             catch_ups: Counter::default(),
+            stream_lag: Seconds.new_metric(),
+            jobs_ended: Family::default(),
+            job_seconds: Family::new_with_constructor(Seconds),
             swept: Family::default(),
             sweep_seconds: Family::new_with_constructor(Seconds),
             sweep_failures: Family::default(),
@@ -158,6 +172,7 @@ impl Metrics {
         registry.register("forwards", "Commands handed to other servers", metrics.forwards.clone());
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
         registry.register_collector(Box::new(Arc::clone(&metrics.pools)));
+        metrics.register_jobs(&mut registry);
         metrics.register_background(&mut registry);
         metrics.register_moments(&mut registry);
         metrics.register_caches(&mut registry);
@@ -193,6 +208,23 @@ impl Metrics {
         registry.register("streams", "Open streams", self.streams.clone());
         registry.register("stream_frames", "Frames handed to streams", self.frames.clone());
         registry.register("stream_catch_ups", "Streams caught up from the database", self.catch_ups.clone());
+        registry.register_with_unit(
+            "stream_lag",
+            "Time from a record to its hand-over to a stream that was not behind",
+            Unit::Seconds,
+            self.stream_lag.clone(),
+        );
+    }
+
+    fn register_jobs(&self, registry: &mut Registry) {
+        registry.register("jobs_ended", "Jobs that ended", self.jobs_ended.clone());
+        registry.register_with_unit(
+            "job_duration",
+            "Time from a job's submission to its end",
+            Unit::Seconds,
+            self.job_seconds.clone(),
+        );
+        registry.register_collector(Box::new(Arc::clone(&self.levels)));
     }
 
     fn register_background(&self, registry: &mut Registry) {
@@ -248,6 +280,18 @@ impl Metrics {
         let times = if waited { &self.wait_seconds } else { &self.request_seconds };
         let route = RouteLabels { method: labels.method, route: Arc::clone(&labels.route) };
         times.get_or_create(&route).observe(seconds);
+    }
+
+    /// Counts a job that ended, and the seconds since its submission.
+    pub fn job_ended(&self, status: &'static str, seconds: f64) {
+        let labels = JobLabels { status };
+        self.jobs_ended.get_or_create(&labels).inc();
+        self.job_seconds.get_or_create(&labels).observe(seconds.max(0.0));
+    }
+
+    /// Sets the levels of the whole system; `None` if they could not be read.
+    pub fn set_levels(&self, levels: Option<Levels>) {
+        self.levels.set(levels);
     }
 
     /// Counts deliveries by outcome.

@@ -7,7 +7,7 @@ use actix_web::{HttpResponse, get, web};
 use entente_http::error::Reply;
 use entente_http::json;
 use entente_http::routes::Routes;
-use entente_kernel::nodes;
+use entente_kernel::{nodes, overview};
 use entente_runtime::deadlines::within;
 use futures_util::join;
 use serde::Serialize;
@@ -49,9 +49,15 @@ impl Health {
     }
 }
 
-/// The result of the last readiness check.
+/// How long levels of the whole system are reused, so that frequent scrapes count no more often than this.
+const LEVELS_HOLD: Duration = Duration::from_secs(5);
+
+/// The result of the last readiness check, and when levels were last read for the metrics.
 #[derive(Debug, Default)]
-pub struct Checkup(Mutex<Option<(Instant, Found)>>);
+pub struct Checkup {
+    last: Mutex<Option<(Instant, Found)>>,
+    levels: Mutex<Option<Instant>>,
+}
 
 #[derive(Debug, Clone)]
 struct Found {
@@ -63,7 +69,7 @@ impl Checkup {
     /// Reads from the database and lets every writer write, unless a recent result exists. Concurrent callers wait
     /// for the same result.
     async fn look(&self, api: &ApiState) -> Found {
-        let mut last = self.0.lock().await;
+        let mut last = self.last.lock().await;
         if let Some((at, found)) = &*last
             && at.elapsed() < HOLDS
         {
@@ -85,6 +91,22 @@ impl Checkup {
         }
         *last = Some((Instant::now(), found.clone()));
         found
+    }
+
+    /// Reads the levels of the whole system into the metrics, unless it was done recently. While the database does not answer,
+    /// the metrics have none.
+    async fn read_levels(&self, api: &ApiState) {
+        let mut last = self.levels.lock().await;
+        if last.is_some_and(|at| at.elapsed() < LEVELS_HOLD) {
+            return;
+        }
+        let read = within(LIMIT, overview::levels(&api.ctx)).await.map_err(|late| late.to_string());
+        let levels = read.and_then(|read| read.map_err(|failure| failure.to_string()));
+        if let Err(why) = &levels {
+            tracing::warn!(error = %why, "the levels for the metrics could not be read");
+        }
+        api.ctx.metrics.set_levels(levels.ok());
+        *last = Some(Instant::now());
     }
 }
 
@@ -144,6 +166,7 @@ async fn ready(api: web::Data<ApiState>) -> Reply {
     (status = 200, description = "The metrics", body = String, content_type = "application/openmetrics-text")))]
 #[get("/metrics")]
 async fn metrics(api: web::Data<ApiState>) -> HttpResponse {
+    api.checkup.read_levels(&api).await;
     HttpResponse::Ok()
         .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
         .body(api.ctx.metrics.text())

@@ -310,12 +310,13 @@ impl LockedJobs {
         if !self.ended.is_empty() {
             ctx.state.provisioners.ring();
         }
-        let expired = self.ended.iter().filter(|id| {
-            self.jobs.get(id).is_some_and(|job| {
-                job.expires_at.is_some_and(|end| end <= self.now) && job.status == JobStatus::Error
-            })
-        });
-        expired.for_each(|id| tracing::info!(job = %id, "a job's lease has run out"));
+        for job in self.ended.iter().filter_map(|id| self.jobs.get(id)) {
+            let seconds = (job.ended_at.unwrap_or(self.now) - job.created_at).as_seconds_f64();
+            ctx.metrics.job_ended(job.status.as_str(), seconds);
+            if job.expires_at.is_some_and(|end| end <= self.now) && job.status == JobStatus::Error {
+                tracing::info!(job = %job.id, "a job's lease has run out");
+            }
+        }
     }
 }
 

@@ -144,9 +144,9 @@ pub struct Talk {
     everyone: VecDeque<(String, Place)>,
     asked: VecDeque<Asked>,
     lineages: BTreeMap<LineageId, Lineage>,
-    /// Lineages as they are after what was heard last.
+    /// Lineages that have changed since the last [`Self::take_changed`]; with their last state those that are not followed any more.
     #[serde(skip)]
-    changed: BTreeMap<LineageId, Lineage>,
+    changed: BTreeMap<LineageId, Option<Lineage>>,
     #[serde(skip)]
     news: Vec<News>,
 }
@@ -169,7 +169,8 @@ impl Talk {
 
     /// Takes the lineages that have changed since the last call.
     pub fn take_changed(&mut self) -> Vec<Lineage> {
-        std::mem::take(&mut self.changed).into_values().collect()
+        let changed = std::mem::take(&mut self.changed);
+        changed.into_iter().filter_map(|(id, gone)| gone.or_else(|| self.lineages.get(&id).cloned())).collect()
     }
 
     /// Takes what is to be told since the last call.
@@ -212,7 +213,7 @@ impl Talk {
             self.news.push(News { lineage: one.clone(), ending });
         }
         debug_assert!(before != LineageState::Ended, "a lineage that has ended is not followed");
-        self.changed.insert(lineage, one.clone());
+        self.changed.insert(lineage, None);
         self.deliver(said, lineage, hops, policy);
         self.bound();
         (lineage, hops)
@@ -359,7 +360,7 @@ impl Talk {
             self.asked.retain(|asked| asked.lineage != id);
         }
         self.news.extend(ending.map(|ending| News { lineage: one.clone(), ending: Some(ending) }));
-        self.changed.insert(id, one);
+        self.changed.insert(id, Some(one));
     }
 
     /// Lets a lineage go on; returns whether it is followed and was told of, slowed or stopped.
@@ -370,7 +371,7 @@ impl Talk {
         }
         one.release();
         self.news.push(News { lineage: one.clone(), ending: Some(Ending::Released) });
-        self.changed.insert(id, one.clone());
+        self.changed.insert(id, None);
         true
     }
 
@@ -380,8 +381,8 @@ impl Talk {
         for id in ids {
             self.release(id);
         }
-        let (changed, news) = (std::mem::take(&mut self.changed), std::mem::take(&mut self.news));
-        *self = Self { changed, news, ..Self::default() };
+        let changed = self.take_changed().into_iter().map(|one| (one.id, Some(one))).collect();
+        *self = Self { changed, news: self.take_news(), ..Self::default() };
     }
 
     /// Returns when [`Self::tidy`] has something to do, if nothing is heard until then.

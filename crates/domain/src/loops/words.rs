@@ -51,14 +51,24 @@ impl Sketch {
         if self.text == other.text {
             return true;
         }
-        let mut all: Vec<u32> = self.words.iter().chain(&other.words).copied().collect();
-        all.sort_unstable();
-        all.dedup();
+        let (mut mine, mut theirs) = (self.words.as_slice(), other.words.as_slice());
+        let (mut all, mut common) = (0, 0);
         // Beyond the last word of a full sketch nothing is known of it.
-        all.truncate(WORDS);
-        let is_in = |words: &[u32], word: &u32| words.binary_search(word).is_ok();
-        let common = all.iter().filter(|word| is_in(&self.words, word) && is_in(&other.words, word)).count();
-        all.len() >= COMPARED && common * 5 >= all.len() * 4
+        while all < WORDS {
+            let (rest, other_rest) = match (mine, theirs) {
+                ([], []) => break,
+                ([one, rest @ ..], [other, other_rest @ ..]) if one == other => {
+                    common += 1;
+                    (rest, other_rest)
+                }
+                ([one, rest @ ..], [other, ..]) if one < other => (rest, theirs),
+                ([_, rest @ ..], []) => (rest, theirs),
+                (_, [_, other_rest @ ..]) => (mine, other_rest),
+            };
+            (mine, theirs) = (rest, other_rest);
+            all += 1;
+        }
+        all >= COMPARED && common * 5 >= all * 4
     }
 }
 
@@ -134,5 +144,43 @@ impl Reading {
         }
         let without_digits = words.iter().map(|word| word.chars().filter(|c| !c.is_numeric()).collect());
         self.words.extend(without_digits.filter(|word: &String| word.chars().any(char::is_alphabetic)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The comparison as it is defined: of the smallest words of both, four fifths are in both.
+    fn defined(one: &Sketch, other: &Sketch) -> bool {
+        let (mine, theirs) = (BTreeSet::from_iter(&one.words), BTreeSet::from_iter(&other.words));
+        let all: Vec<_> = mine.union(&theirs).take(WORDS).collect();
+        let common = all.iter().filter(|word| mine.contains(**word) && theirs.contains(**word)).count();
+        one.text == other.text || all.len() >= COMPARED && common * 5 >= all.len() * 4
+    }
+
+    fn sketch() -> impl Strategy<Value = Sketch> {
+        let words = prop::collection::btree_set(0_u32..48, 0..=WORDS);
+        (0_u64..8, words).prop_map(|(text, words)| Sketch { text, words: words.into_iter().collect() })
+    }
+
+    proptest! {
+        #[test]
+        fn sketches_are_compared_as_sets(one in sketch(), other in sketch()) {
+            prop_assert_eq!(one.repeats(&other), defined(&one, &other));
+            prop_assert_eq!(other.repeats(&one), one.repeats(&other));
+            prop_assert!(one.repeats(&one));
+        }
+
+        #[test]
+        fn words_that_differ_little_are_repetitions(words in prop::collection::btree_set(0_u32..200, 20..=WORDS), gone in 0_usize..5) {
+            let one = Sketch { text: 1, words: words.iter().copied().collect() };
+            let other = Sketch { text: 2, words: words.iter().copied().skip(gone).collect() };
+            prop_assert_eq!(one.repeats(&other), gone * 5 <= words.len());
+        }
     }
 }

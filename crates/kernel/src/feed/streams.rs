@@ -96,6 +96,8 @@ pub struct Stream {
     deleted: Option<ResumeToken>,
     /// Messages that the reader has missed.
     missing: Missing,
+    /// Whether everything that there was had been read when the last frames came.
+    is_current: bool,
 }
 
 impl Stream {
@@ -228,6 +230,7 @@ impl Stream {
             settled: None,
             deleted: None,
             missing: Missing::default(),
+            is_current: false,
         }
     }
 
@@ -321,8 +324,14 @@ impl Stream {
         let grant = &self.visibility.caller.grant;
         match &mut self.source {
             Source::IntentLog { follower, intent, .. } => match follower.read() {
-                FollowerRead::Frames(frames) => self.unseen.extend(frames),
-                FollowerRead::UpToDate => news(follower, grant).await,
+                FollowerRead::Frames(frames) => {
+                    measure(ctx, &frames, &mut self.is_current);
+                    self.unseen.extend(frames);
+                }
+                FollowerRead::UpToDate => {
+                    self.is_current = true;
+                    news(follower, grant).await;
+                }
                 FollowerRead::Behind => {
                     let stretch = Box::pin(reader::line(ctx, *intent, follower.position)).await?;
                     let LogPage { records, reached } = stretch;
@@ -337,8 +346,14 @@ impl Stream {
                 }
             },
             Source::Global { follower } => match follower.read() {
-                FollowerRead::Frames(frames) => self.unseen.extend(frames),
-                FollowerRead::UpToDate => news(follower, grant).await,
+                FollowerRead::Frames(frames) => {
+                    measure(ctx, &frames, &mut self.is_current);
+                    self.unseen.extend(frames);
+                }
+                FollowerRead::UpToDate => {
+                    self.is_current = true;
+                    news(follower, grant).await;
+                }
                 FollowerRead::Behind => {
                     let stretch = Box::pin(reader::global(ctx, follower.position)).await?;
                     let LogPage { records, reached } = stretch;
@@ -396,6 +411,14 @@ pub async fn news<P: Copy + Ord>(follower: &mut Follower<P>, grant: &Grant) {
     tokio::select! {
         () = follower.changed() => {}
         () = grant.voided() => {}
+    }
+}
+
+/// Measures how late frames come to a stream that waited for them: one that resumes reads older ones.
+fn measure(ctx: &Ctx, frames: &[Arc<Frame>], is_current: &mut bool) {
+    if let Some(first) = frames.first().filter(|_| std::mem::take(is_current)) {
+        let late = ctx.now() - first.record.at();
+        ctx.metrics.stream_lag.observe(late.as_seconds_f64().max(0.0));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use entente_domain::clock::Timestamp;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::Event;
 use entente_domain::log::receipts::Receipt;
@@ -45,6 +46,16 @@ impl Record {
             Self::Message { message, .. } => message.seq,
             Self::Event { event, .. } => event.seq,
             Self::Receipt { receipt, .. } => receipt.seq,
+        }
+    }
+
+    /// Returns the record's time.
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        match self {
+            Self::Message { message, .. } => message.created_at,
+            Self::Event { event, .. } => event.created_at,
+            Self::Receipt { receipt, .. } => receipt.at,
         }
     }
 

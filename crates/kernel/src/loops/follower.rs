@@ -32,6 +32,9 @@ const LOCK: i64 = 0x656e_7465_6e74_650a;
 /// Entries of the logs that are read in one step.
 pub const ENTRIES: i64 = 1_024;
 
+/// Messages after which other tasks run.
+const UNBROKEN: usize = 16;
+
 /// Talks that are tidied in one step.
 const TALKS: i64 = 64;
 
@@ -153,7 +156,8 @@ async fn hear(
             keep(&mut kept, intent, talk, policy);
             continue;
         }
-        for one in heard {
+        for (n, one) in heard.into_iter().enumerate() {
+            breathe(n).await;
             match one {
                 Heard::Said(said) => {
                     if let Some(spoken) = known.spoken(said) {
@@ -248,6 +252,13 @@ impl Known {
     }
 }
 
+/// Lets other tasks of the thread run now and then: it also has the writers, and a whole step takes many milliseconds.
+async fn breathe(done: usize) {
+    if done % UNBROKEN == UNBROKEN - 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Reads the messages of these parts, in their order.
 async fn messages(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Said>> {
     if parts.is_empty() {
@@ -267,24 +278,23 @@ async fn messages(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Said>> 
     )
     .fetch_all(conn)
     .await?;
-    let mut said: Vec<Said> = rows
-        .into_iter()
-        .map(|row| {
-            let intent = IntentId::from(row.intent_id);
-            Said {
-                place: parts.place(intent, row.seq),
-                intent,
-                id: row.id.into(),
-                channel: row.channel_id.into(),
-                sender: row.sender,
-                recipients: row.recipients,
-                answers: row.correlation_id.map(MessageId::from),
-                is_request: row.message_type == "request",
-                at: row.created_at,
-                sketch: Sketch::of(&row.payload),
-            }
-        })
-        .collect();
+    let mut said = Vec::with_capacity(rows.len());
+    for (n, row) in rows.into_iter().enumerate() {
+        breathe(n).await;
+        let intent = IntentId::from(row.intent_id);
+        said.push(Said {
+            place: parts.place(intent, row.seq),
+            intent,
+            id: row.id.into(),
+            channel: row.channel_id.into(),
+            sender: row.sender,
+            recipients: row.recipients,
+            answers: row.correlation_id.map(MessageId::from),
+            is_request: row.message_type == "request",
+            at: row.created_at,
+            sketch: Sketch::of(&row.payload),
+        });
+    }
     said.sort_by_key(|one| one.place);
     Ok(said)
 }

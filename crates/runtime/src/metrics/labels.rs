@@ -31,6 +31,13 @@ pub struct StreamLabels {
     pub kind: &'static str,
 }
 
+/// Labels of a job that ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct JobLabels {
+    /// Its last status: `success`, `error`, `cancelled` or `timed_out`.
+    pub status: &'static str,
+}
+
 /// Labels of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SweepLabels {

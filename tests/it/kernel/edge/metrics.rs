@@ -71,3 +71,35 @@ async fn the_process_its_release_and_its_pools_are_seen() {
     assert!(text.ends_with("# EOF\n"));
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_decisions_and_budgets_are_counted_without_names() {
+    let world = World::with(Setup::live()).await;
+    let ada = world.agent("agent.ada").await;
+    let admin = world.admin().await;
+    admin.put("/arcp/agents/echo/versions/1", json!({})).await.ok();
+    for _ in 0..2 {
+        ada.post("/jobs", json!({ "agent": "echo", "input": { "secret": "word" } })).await.ok();
+    }
+    let worker = admin.post("/workers", json!({ "name": "w", "agents": ["echo@1"], "slots": 1 })).await.ok();
+    let worker = worker["worker_id"].as_str().unwrap();
+    let claims = admin.post("/jobs/claim", json!({ "worker_id": worker, "max": 1 })).await.ok();
+    let claim = &claims["jobs"][0];
+    let budget = json!({ "name": "ada's", "unit": "USD", "limit": 10, "scope": "agent:agent.ada" });
+    admin.post("/budgets", budget).await.ok();
+    assert_eq!(value(&world, "entente_jobs_open{status=\"pending\"}").await, Some(1.0));
+    assert_eq!(value(&world, "entente_jobs_open{status=\"running\"}").await, Some(1.0));
+    assert_eq!(value(&world, "entente_budgets{use=\"below_80\"}").await, Some(1.0));
+    assert_eq!(value(&world, "entente_budgets{use=\"full\"}").await, Some(0.0));
+    assert_eq!(value(&world, "entente_decisions_waiting").await, Some(0.0));
+    assert_eq!(value(&world, "entente_decision_oldest_wait_seconds").await, Some(0.0));
+    assert!(value(&world, "entente_job_oldest_wait_seconds").await.is_some_and(|age| age > 0.0));
+    let id = claim["job_id"].as_str().unwrap();
+    let result = json!({ "claim_token": claim["claim_token"], "result": 1 });
+    admin.post(&format!("/jobs/{id}/result"), result).await.ok();
+    assert_eq!(value(&world, "entente_jobs_ended_total{status=\"success\"}").await, Some(1.0));
+    assert_eq!(value(&world, "entente_job_duration_seconds_count{status=\"success\"}").await, Some(1.0));
+    let text = world.anon().get("//metrics").await.text;
+    assert!(["agent.ada", "ada's", "echo", id].iter().all(|name| !text.contains(name)), "a name is told");
+    world.end().await;
+}
