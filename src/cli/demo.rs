@@ -1,14 +1,15 @@
 //! `entente demo`: a complete scenario on a temporary server over real HTTP, with a transcript and an exit
 //! status that tells success. It uses only the public API. `demo/work.rs` covers leases, tasks and webhooks,
 //! `demo/jobs.rs` jobs and their streams, `demo/post.rs` envelopes, `demo/decision.rs` a person's
-//! decision, `demo/spending.rs` budgets and stops, `demo/waking.rs` an agent that sleeps until something wakes it, and
-//! `demo/loops.rs` a loop of three agents.
+//! decision, `demo/spending.rs` budgets and stops, `demo/waking.rs` an agent that sleeps until something wakes it,
+//! `demo/loops.rs` a loop of three agents, and `demo/staying.rs` what goes on afterwards.
 
 mod decision;
 mod jobs;
 mod loops;
 mod post;
 mod spending;
+mod staying;
 mod waking;
 mod work;
 
@@ -20,6 +21,7 @@ use clap::Args;
 use entente_client::remote::{Api, Failure as Refusal};
 use entente_client::tail::Frames;
 use entente_domain::egress::Allowed;
+use entente_domain::identity::keys::Presented;
 use entente_domain::log::kinds::MESSAGE_EVENTS;
 use entente_domain::openintent::intents::export::Export;
 use entente_kernel::identity::seeds;
@@ -44,6 +46,9 @@ pub(super) struct Demo {
     /// afterwards]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// Let the server go on afterwards, with its dashboard and a question that waits, until Ctrl-C
+    #[arg(long)]
+    stay: bool,
 }
 
 impl Demo {
@@ -67,7 +72,8 @@ impl Demo {
         say("entente demo: two agents talk, on a server of their own")?;
         let mut signals = Signals::listen()?;
         let (server, private) = run::start(config, Vec::new(), &mut signals).await?;
-        let root = seeds::development(&server.ctx).await?.and_then(|new| new.secret);
+        let presented = Presented::mint(&*server.ctx.chance);
+        let root = seeds::development(&server.ctx, &presented).await?.and_then(|new| new.secret);
         let url = format!("http://{}", server.address);
         say(&format!(
             "  PostgreSQL and the server were ready after {} ms: {url}",
@@ -82,6 +88,13 @@ impl Demo {
                 }
             }
             None => Err("the server made no key".into()),
+        };
+        let told = match told {
+            Ok(stage) if self.stay => tokio::select! {
+                ended = stage.stay(&url) => ended,
+                () = signals.told() => Ok(()),
+            },
+            told => told.map(|_stage| ()),
         };
         server.stop().await;
         if let Some(private) = private {
@@ -147,7 +160,7 @@ struct Stage {
     worker: String,
 }
 
-async fn story(root: &Api) -> Done {
+async fn story(root: &Api) -> Result<Stage, Failure> {
     let mut stage = Stage::set(root).await?;
     stage.question().await?;
     stage.retry().await?;
@@ -163,7 +176,8 @@ async fn story(root: &Api) -> Done {
     let person = stage.decision().await?;
     stage.spending(&person).await?;
     stage.waking().await?;
-    stage.thanks().await
+    stage.thanks().await?;
+    Ok(stage)
 }
 
 impl Stage {

@@ -1,8 +1,7 @@
 //! First key of a new database, the operator's: given by a setting, kept in a file, or printed once.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use entente_domain::identity::keys::Presented;
@@ -12,7 +11,7 @@ use entente_kernel::identity::seeds;
 use entente_runtime::environment::OsChance;
 
 use super::run::operator_key;
-use super::{Done, Failure};
+use super::{Done, Failure, private_file};
 use crate::config::first_key::FirstKey;
 
 /// Creates the first key if there is none, and returns what to tell the operator.
@@ -55,24 +54,19 @@ pub(super) fn print() -> Done {
 /// Reads the key of a file, or creates the file with a new one.
 ///
 /// The file is complete before the key takes effect: a crash in between leaves a file that the next start uses.
-fn kept(path: &Path, chance: &dyn Chance) -> Result<Presented, Failure> {
-    let failed = |e: std::io::Error| format!("the operator's key cannot be kept in {}: {e}", path.display());
+pub(super) fn kept(path: &Path, chance: &dyn Chance) -> Result<Presented, Failure> {
+    let failed = |e: std::io::Error| format!("the key cannot be kept in {}: {e}", path.display());
     match fs::read_to_string(path) {
         Ok(text) => return parsed(text.trim(), &path.display().to_string()),
         Err(e) if e.kind() == ErrorKind::NotFound => {}
         Err(e) => return Err(failed(e).into()),
     }
     let presented = Presented::mint(chance);
-    // Written under another name first: the file is whole, or not there.
-    let draft = path.with_extension(format!("{}.new", std::process::id()));
-    let written = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        writeln!(file, "{}", presented.reveal())?;
-        file.sync_all()?;
-        fs::rename(&draft, path)
-    };
-    written().map_err(failed)?;
-    Ok(presented)
+    if private_file::create(path, &format!("{}\n", presented.reveal())).map_err(failed)? {
+        return Ok(presented);
+    }
+    // Another process was first.
+    parsed(fs::read_to_string(path).map_err(failed)?.trim(), &path.display().to_string())
 }
 
 fn parsed(text: &str, place: &str) -> Result<Presented, Failure> {

@@ -5,7 +5,9 @@
 mod backup;
 mod database;
 mod demo;
+mod dev_keys;
 mod first_key;
+mod private_file;
 mod prune;
 mod run;
 mod stdio;

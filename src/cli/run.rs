@@ -9,13 +9,13 @@ use entente_domain::egress::Allowed;
 use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::keys::NewKey;
 use entente_kernel::identity::people;
-use entente_kernel::identity::seeds;
 use entente_kernel::identity::seeds::Seed;
 use entente_runtime::signals::Signals;
 use entente_store::private::Private;
 use sqlx::postgres::PgConnectOptions;
 
-use super::{Done, Failure, first_key, vault_key, welcome};
+use super::dev_keys::For;
+use super::{Done, Failure, dev_keys, first_key, vault_key, welcome};
 use crate::config::Config;
 use crate::startup::{Parts, Server, StartError, patiently};
 use crate::telemetry;
@@ -122,28 +122,27 @@ pub async fn dev(arguments: Dev) -> Done {
     let (config, seeds) = arguments.settle()?;
     telemetry::init(&config);
     let mut signals = Signals::listen()?;
+    let keys = dev_keys::directory(&config);
     let (server, private) = start(config, seeds, &mut signals).await?;
-    // The server answers requests already, and a short outage of the database must not end it.
-    let operator = patiently(async || seeds::development(&server.ctx).await).await?;
-    let agents = patiently(async || seeds::development_agents(&server.ctx).await).await?;
+    let operator = dev_keys::keep(&server.ctx, keys.as_deref(), For::Operator).await?;
+    let agents = dev_keys::keep(&server.ctx, keys.as_deref(), For::Agents).await?;
     let login = patiently(async || people::development(&server.ctx).await).await?;
-    let mut lines = Vec::new();
-    if let Some(secret) = agents.as_ref().and_then(|new| new.secret.as_ref()) {
-        lines.push(
-            "For agents of this run: a key that acts as any `agent.…`, and administers nothing\n".to_owned(),
-        );
-        lines.push(format!("  export ENTENTE_API_KEY={}", secret.0));
-    }
-    lines.push(format!("  export ENTENTE_URL=http://{}", near(server.address)));
-    lines.extend(operator.as_ref().and_then(|operator| {
-        operator_key(
-            "\nFor you as the operator: the key that makes principals, keys and links. Give it to no agent, and export it nowhere:",
-            operator,
-        )
-    }));
-    if let Some(secret) = agents.and_then(|new| new.secret)
-        && let Err(failure) = Box::pin(welcome::ask(&server.ctx, &secret.0)).await
-    {
+    let mut lines = vec![
+        "For agents: a key that acts as any `agent.…`, and administers nothing\n".to_owned(),
+        format!("  export ENTENTE_API_KEY={agents}"),
+        format!("  export ENTENTE_URL=http://{}", near(server.address)),
+        "\nFor you as the operator: the key that makes principals, keys and links. Give it to no agent, and export it nowhere:"
+            .to_owned(),
+        format!("\n  ENTENTE_OPERATOR_KEY={operator}"),
+    ];
+    lines.push(match &keys {
+        Some(dir) => format!(
+            "\nBoth stay the same after a restart: they are kept in {}, for you alone.",
+            dir.display()
+        ),
+        None => "\nBoth are of this run: the next one on this database ends them.".to_owned(),
+    });
+    if let Err(failure) = Box::pin(welcome::ask(&server.ctx, &agents)).await {
         tracing::warn!(error = %failure, "the first question could not be asked");
     }
     if let Some(path) = login.path {

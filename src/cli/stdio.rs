@@ -4,16 +4,17 @@
 
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
 use entente_arcp_api::transport;
 use entente_domain::arcp::sessions::dialects::Dialect;
-use entente_kernel::identity::seeds;
 use entente_runtime::signals::Signals;
 
+use super::dev_keys::For;
 use super::run::{Dev, run_until, start};
-use super::{Done, Failure};
+use super::{Done, dev_keys};
 use crate::telemetry;
 
 /// Serve one ARCP session over stdin and stdout; ends with its input
@@ -47,10 +48,11 @@ impl ArcpStdio {
         let (config, given) = self.server.settle()?;
         telemetry::init(&config);
         let mut signals = Signals::listen()?;
+        let keys = dev_keys::directory(&config);
         let seeded = !given.is_empty();
         let (server, private) = start(config, given, &mut signals).await?;
         if !seeded {
-            announce(&server.ctx).await?;
+            announce(&server.ctx, keys.as_deref()).await?;
         }
         // Only envelopes go to stdout.
         say(&format!("Entente listens on http://{} and speaks ARCP 1.1 on stdin and stdout", server.address));
@@ -64,10 +66,8 @@ fn say(line: &str) {
     let _written = writeln!(io::stderr(), "{line}");
 }
 
-async fn announce(ctx: &entente_bridges::Ctx) -> Result<(), Failure> {
-    let made = seeds::development(ctx).await?;
-    if let Some(secret) = made.and_then(|made| made.secret) {
-        say(&format!("A key for this run, which may do everything and act as anybody: {}", secret.0));
-    }
+async fn announce(ctx: &entente_bridges::Ctx, keys: Option<&Path>) -> Done {
+    let key = dev_keys::keep(ctx, keys, For::Operator).await?;
+    say(&format!("A key that may do everything and act as anybody: {key}"));
     Ok(())
 }

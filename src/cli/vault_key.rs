@@ -1,9 +1,8 @@
 //! Vault key of `entente dev`: created once, and stored in the data directory with access for this user only.
 //! In production the operator provides one (`ENTENTE_VAULT_KEY`). Also the keys that a backup takes along.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -14,7 +13,7 @@ use entente_runtime::environment::OsChance;
 use entente_store::private::Private;
 use zeroize::Zeroizing;
 
-use super::Failure;
+use super::{Failure, private_file};
 use crate::config::{Config, VAULT_KEY};
 
 /// Name of the key's file.
@@ -47,24 +46,8 @@ fn kept(dir: &Path) -> std::io::Result<Option<VaultKey>> {
     }
     let chance = OsChance::default();
     let bytes = Zeroizing::new([chance.bits().to_be_bytes(), chance.bits().to_be_bytes()].concat());
-    link(dir, &Zeroizing::new(STANDARD.encode(&bytes)))?;
+    private_file::create(&path, &Zeroizing::new(STANDARD.encode(&bytes)))?;
     Ok(VaultKey::parse(Zeroizing::new(fs::read_to_string(&path)?).trim()))
-}
-
-/// Writes the key's file, unless there is one; returns whether it was written.
-fn link(dir: &Path, key: &str) -> std::io::Result<bool> {
-    fs::create_dir_all(dir)?;
-    // Written under another name first: a process that starts concurrently finds the whole key or none.
-    let draft = dir.join(format!("{FILE}.{}", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.write_all(key.as_bytes())?;
-    file.sync_all()?;
-    let linked = fs::hard_link(&draft, dir.join(FILE));
-    fs::remove_file(&draft)?;
-    match linked {
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
-        linked => linked.map(|()| true),
-    }
 }
 
 /// Stores a restored key in a data directory, unless it has one; returns whether it was stored.
@@ -72,7 +55,8 @@ fn link(dir: &Path, key: &str) -> std::io::Result<bool> {
 /// # Errors
 /// The file cannot be written.
 pub(super) fn store(dir: &Path, key: &str) -> Result<bool, Failure> {
-    link(dir, key).map_err(|e| format!("the key of vaults cannot be kept in {}: {e}", dir.display()).into())
+    let written = private_file::create(&dir.join(FILE), key);
+    written.map_err(|e| format!("the key of vaults cannot be kept in {}: {e}", dir.display()).into())
 }
 
 /// Returns the settings whose values are keys, and without a vault key the one in the data directory of a private

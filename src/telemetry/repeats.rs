@@ -62,7 +62,12 @@ struct Told {
 
 impl Repeats {
     /// Counts an event; returns whether it is logged.
-    fn admit(&self, metadata: &'static Metadata<'static>, now: Instant, text: impl FnOnce() -> String) -> bool {
+    fn admit(
+        &self,
+        metadata: &'static Metadata<'static>,
+        now: Instant,
+        text: impl FnOnce() -> String,
+    ) -> bool {
         let mut places = self.0.places.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(place) = places.get_mut(&metadata.callsite()) else {
             let (level, target) = (*metadata.level(), metadata.target());

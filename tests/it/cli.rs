@@ -3,13 +3,16 @@
 mod attach;
 mod backup;
 mod decide;
+mod dev_keys;
 mod doctor;
 mod envelopes;
 mod failures;
+mod following;
 mod log_filter;
 mod moments;
 mod prune;
 mod sdk_workflows;
+mod staying;
 mod tail;
 mod workflows;
 

@@ -8,17 +8,19 @@ mod screen;
 
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
 use entente_domain::arcp::jobs::limits::Concurrency;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use self::control::{Control, Found};
 use super::output::people::print_live_record;
-use super::output::{print_json, print_record};
-use super::remote::{Api, Remote, segment};
+use super::output::{note, print_json, print_record};
+use super::remote::{Api, Failure as Refused, Remote, segment};
 use super::{Done, Failure};
 
 /// Bytes read from a file or standard input at most: more than the server accepts, so that the server reports
@@ -107,6 +109,12 @@ enum Verb {
     },
 }
 
+/// Seconds that a submission with --follow waits for somebody who serves the agent: a worker started beside it registers first.
+const AGENT_WAIT: u64 = 30;
+
+/// Pause between two attempts to submit.
+const AGENT_PAUSE: Duration = Duration::from_millis(250);
+
 /// Submit a job
 ///
 /// With --follow the exit status is the job's: 0 for success, 3 for an error, 4 when it was cancelled, 5 when
@@ -162,6 +170,9 @@ struct Asked {
     /// Show the job's events until it ends
     #[arg(long)]
     follow: bool,
+    /// Seconds to wait until somebody serves the agent [default: 30 with --follow, else 0]
+    #[arg(long, value_name = "SECONDS")]
+    agent_wait: Option<u64>,
 }
 
 /// Reads an argument's text: given directly, in a file (`@name`), or on standard input (`-`).
@@ -222,13 +233,41 @@ fn path(id: &str, rest: &str) -> String {
     format!("/jobs/{}{rest}", segment(id))
 }
 
+/// Submits a job; waits so long for somebody who serves its agent.
+async fn submit(api: &Api, job: &Submit, patience: Duration) -> Result<Value, Refused> {
+    let (began, mut is_told) = (Instant::now(), false);
+    loop {
+        match api.ask("/jobs", job).await {
+            Err(refused)
+                if began.elapsed() < patience
+                    && matches!(
+                        refused.code(),
+                        Some("AGENT_NOT_AVAILABLE" | "AGENT_VERSION_NOT_AVAILABLE")
+                    ) =>
+            {
+                if !is_told {
+                    note(&format!(
+                        "Nobody serves `{}` yet; waiting up to {} s for a worker. Ctrl-C gives up, and submits nothing.",
+                        job.agent,
+                        patience.as_secs()
+                    ));
+                }
+                is_told = true;
+                sleep(AGENT_PAUSE).await;
+            }
+            done => return done,
+        }
+    }
+}
+
 impl Jobs {
     pub(super) async fn run(self) -> Done {
         let api = self.remote.api()?;
         match self.verb {
             Verb::Submit(asked) => {
                 let follow = asked.follow;
-                let accepted: Value = api.ask("/jobs", &asked.submit()?).await?;
+                let patience = asked.agent_wait.unwrap_or(if follow { AGENT_WAIT } else { 0 });
+                let accepted = submit(&api, &asked.submit()?, Duration::from_secs(patience)).await?;
                 let id = accepted["job_id"].as_str().unwrap_or_default().to_owned();
                 if !follow {
                     return self.remote.show(&accepted, &[]);

@@ -19,7 +19,7 @@ use super::Done;
 use super::output::note;
 use super::remote::{Api, Failure, Remote, segment};
 
-/// Questions to people: list, show, ask, wait, render
+/// Questions to people: list, show, ask, wait, render, and an example
 #[derive(Debug, Args)]
 pub(super) struct Moments {
     #[command(flatten)]
@@ -49,6 +49,8 @@ enum Verb {
     },
     /// Ask a person: the eight slots, as JSON
     Ask(Ask),
+    /// Print a question to begin with, for `ask`
+    Example,
     /// Wait until a question is no longer open, and show its outcome
     Wait {
         /// The moment's id
@@ -89,6 +91,9 @@ struct Ask {
     objection_response: Option<String>,
 }
 
+/// A question with all its slots, such as `entente moment ask` takes it.
+pub const EXAMPLE: &str = include_str!("../../../examples/question.json");
+
 /// Seconds that the server may hold a request that waits for news.
 const WAIT: &str = "25";
 /// Pause after an unavailable server, or after an immediate answer from a server that is about to stop.
@@ -120,6 +125,10 @@ impl Moments {
                     note(&format!("remarked: {}", plain(lint["note"].as_str().unwrap_or_default())));
                 }
                 print(&remote, &asked)
+            }
+            Verb::Example => {
+                io::stdout().lock().write_all(EXAMPLE.as_bytes())?;
+                Ok(())
             }
             Verb::Wait { moment } => {
                 let api = remote.api()?;
@@ -160,7 +169,10 @@ pub fn path(moment: &str) -> String {
 }
 
 /// Waits until a moment has changed and returns it; retries while the server is unavailable or busy.
-pub(super) async fn news(api: &Api, moment: &Value) -> Result<Value, Failure> {
+///
+/// # Errors
+/// The server refuses.
+pub async fn news(api: &Api, moment: &Value) -> Result<Value, Failure> {
     let path = path(moment["id"].as_str().unwrap_or_default());
     let query = [("wait", WAIT.to_owned()), ("seen", moment["version"].to_string())];
     loop {

@@ -31,6 +31,7 @@ use entente::config::Config;
 use entente::startup::{Parts, Server};
 use entente_bridges::Ctx;
 use entente_domain::clock::{Clock, Timestamp};
+use entente_domain::identity::keys::Presented;
 use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::{Chance, IntentId};
 use entente_domain::log::chains::verify;
@@ -271,7 +272,10 @@ impl World {
 
     /// Returns a client with an admin key.
     pub async fn admin(&self) -> Client {
-        let made = seeds::development(&self.server.ctx).await.unwrap().unwrap();
+        let made = seeds::development(&self.server.ctx, &Presented::mint(&*self.server.ctx.chance))
+            .await
+            .unwrap()
+            .unwrap();
         self.client(&made.secret.unwrap().0)
     }
 

@@ -11,8 +11,12 @@ use super::path;
 use super::screen::Screen;
 use crate::Done;
 use crate::output::exit::{Ended, Exit};
+use crate::output::note;
 use crate::remote::{Api, Failure};
-use crate::tail::Frames;
+use crate::tail::{Frame, Frames};
+
+/// Silence after which the job's state is told.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// Pause before a broken stream is opened again.
 const RECONNECT: Duration = Duration::from_millis(500);
@@ -23,11 +27,12 @@ pub(super) async fn follow(api: &Api, id: &str, after: u64, json: bool, budget: 
     let mut screen = Screen::new(!json && io::stdout().is_terminal(), budget);
     let mut last = after.to_string();
     let mut heard = false;
+    let mut is_told = json;
     loop {
         match Frames::open(api, &events, Some(&last)).await {
             Ok(mut frames) => {
                 heard = true;
-                while let Some(frame) = frames.next().await {
+                while let Some(frame) = next(api, id, &mut frames, &mut is_told).await {
                     last = frame.id;
                     show(&frame.data, json, &mut screen)?;
                     if frame.name != "job.event" {
@@ -44,6 +49,35 @@ pub(super) async fn follow(api: &Api, id: &str, after: u64, json: bool, budget: 
         }
         sleep(RECONNECT).await;
     }
+}
+
+/// Returns the next frame. If none comes for a while, tells once what the job waits for.
+async fn next(api: &Api, id: &str, frames: &mut Frames, is_told: &mut bool) -> Option<Frame> {
+    let next = frames.next();
+    tokio::pin!(next);
+    if !*is_told {
+        tokio::select! {
+            frame = &mut next => return frame,
+            () = sleep(SILENCE) => {}
+        }
+        *is_told = true;
+        // The events matter; what the job waits for is only a help.
+        if let Some(told) = api.get(&path(id, ""), &[]).await.ok().as_ref().and_then(waits_for) {
+            note(&told);
+        }
+    }
+    next.await
+}
+
+/// Returns what a job waits for, if it is pending.
+fn waits_for(job: &Value) -> Option<String> {
+    let agent = job["agent"].as_str().filter(|_| job["status"] == "pending")?;
+    Some(match job["start_at"].as_str() {
+        Some(at) => format!("The job is in the queue, and may start at {at}. Ctrl-C leaves it there."),
+        None => {
+            format!("The job is in the queue, and waits for a worker of `{agent}`. Ctrl-C leaves it there.")
+        }
+    })
 }
 
 /// Shows the events so far, page by page.

@@ -170,7 +170,10 @@ impl Talk {
     /// Takes the lineages that have changed since the last call.
     pub fn take_changed(&mut self) -> Vec<Lineage> {
         let changed = std::mem::take(&mut self.changed);
-        changed.into_iter().filter_map(|(id, gone)| gone.or_else(|| self.lineages.get(&id).cloned())).collect()
+        changed
+            .into_iter()
+            .filter_map(|(id, gone)| gone.or_else(|| self.lineages.get(&id).cloned()))
+            .collect()
     }
 
     /// Takes what is to be told since the last call.

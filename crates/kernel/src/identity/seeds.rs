@@ -60,28 +60,31 @@ pub async fn bootstrap(ctx: &Ctx, presented: &Presented) -> Outcome<Option<NewKe
     Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
 }
 
-/// Creates an admin key for this run of `entente dev`, and ends those of earlier runs.
+/// Creates the operator's key of `entente dev`, and ends its earlier ones; `None` if it exists already.
 ///
 /// # Errors
 /// Returns database errors.
-pub async fn development(ctx: &Ctx) -> Outcome<Option<NewKey>> {
-    let presented = Presented::mint(&*ctx.chance);
-    let key =
-        plant(ctx, PrincipalKind::Service, "service.dev", &presented.public_id, presented.reveal(), "dev")
-            .await?;
-    Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
+pub async fn development(ctx: &Ctx, presented: &Presented) -> Outcome<Option<NewKey>> {
+    developers(ctx, PrincipalKind::Service, "service.dev", presented).await
 }
 
-/// Creates a key for the agents of this run of `entente dev`, and ends those of earlier runs.
+/// Creates the key of `entente dev` for agents, and ends its earlier ones; `None` if it exists already.
 ///
 /// It may act as any `agent.…`, and has no admin scope.
 ///
 /// # Errors
 /// Returns database errors.
-pub async fn development_agents(ctx: &Ctx) -> Outcome<Option<NewKey>> {
-    let presented = Presented::mint(&*ctx.chance);
-    let key = plant(ctx, PrincipalKind::Agent, "agent.dev", &presented.public_id, presented.reveal(), "dev")
-        .await?;
+pub async fn development_agents(ctx: &Ctx, presented: &Presented) -> Outcome<Option<NewKey>> {
+    developers(ctx, PrincipalKind::Agent, "agent.dev", presented).await
+}
+
+async fn developers(
+    ctx: &Ctx,
+    kind: PrincipalKind,
+    id: &str,
+    presented: &Presented,
+) -> Outcome<Option<NewKey>> {
+    let key = plant(ctx, kind, id, &presented.public_id, presented.reveal(), "dev").await?;
     Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
 }
 

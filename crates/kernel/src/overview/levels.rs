@@ -41,9 +41,8 @@ pub async fn levels(ctx: &Ctx) -> Outcome<Levels> {
     )
     .fetch_one(&ctx.pool)
     .await?;
-    let age = |since: Option<Timestamp>| {
-        since.map_or(0.0, |since| (ctx.now() - since).as_seconds_f64().max(0.0))
-    };
+    let age =
+        |since: Option<Timestamp>| since.map_or(0.0, |since| (ctx.now() - since).as_seconds_f64().max(0.0));
     Ok(Levels {
         jobs: [("pending", row.pending), ("running", row.running)],
         oldest_job: age(row.pending_since),

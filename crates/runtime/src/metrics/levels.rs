@@ -48,7 +48,12 @@ impl Collector for LastLevels {
         family("budgets", "Open budgets by the use of their present windows", "use", &levels.budgets)?;
         let waiting = ConstGauge::new(levels.decisions);
         let help = "Decisions that wait for people, counted up to 10,000";
-        waiting.encode(encoder.encode_descriptor("decisions_waiting", help, None, waiting.metric_type())?)?;
+        waiting.encode(encoder.encode_descriptor(
+            "decisions_waiting",
+            help,
+            None,
+            waiting.metric_type(),
+        )?)?;
         let mut age = |name: &str, help: &str, seconds: f64| {
             let age = ConstGauge::new(seconds);
             let unit = Some(&Unit::Seconds);
