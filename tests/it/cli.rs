@@ -14,6 +14,7 @@ mod prune;
 mod sdk_workflows;
 mod staying;
 mod tail;
+mod top;
 mod workflows;
 
 use std::path::PathBuf;

@@ -22,6 +22,7 @@ mod principals;
 pub mod remote;
 pub mod tail;
 mod tasks;
+mod top;
 mod traces;
 mod verify;
 mod webhooks;
@@ -77,7 +78,9 @@ enum Verb {
     Messages(messages::Messages),
     Inbox(inbox::Inbox),
     Attach(attach::Attach),
+    Setup(attach::Setup),
     Tail(tail::Tail),
+    Top(top::Top),
     Trace(traces::Trace),
     Search(messages::search::Search),
     #[command(name = "schema")]
@@ -156,6 +159,8 @@ impl Command {
             Verb::Messages(messages) => messages.run().await,
             Verb::Inbox(inbox) => inbox.run().await,
             Verb::Attach(attach) => attach.run().await,
+            Verb::Setup(setup) => setup.run(),
+            Verb::Top(top) => top.run().await,
             Verb::Tail(tail) => tail.run().await,
             Verb::Trace(trace) => trace.run().await,
             Verb::Search(search) => search.run().await,

@@ -317,6 +317,15 @@ impl Api {
         self.body(self.request(Method::GET, path).query(query)).await
     }
 
+    /// Returns the server's metrics, which need no key.
+    ///
+    /// # Errors
+    /// The request failed.
+    pub(crate) async fn metrics(&self) -> Result<String, Failure> {
+        let response = self.answer(self.request_at(Method::GET, "/metrics")).await?;
+        response.text().await.map_err(|source| Failure::Away { url: self.base.clone(), source })
+    }
+
     /// Sends a POST request with typed bodies, so that numbers keep their notation.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 mod hooks;
 mod install;
 mod relay;
+mod setup;
 mod waiting;
 
 use std::io::Write as _;

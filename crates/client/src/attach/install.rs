@@ -29,12 +29,8 @@ const END: &str = "# entente attach: end";
 /// # Errors
 /// A file cannot be read or written, or is not in the host's form; then it is left as it is.
 pub(super) fn run(remote: &Remote, host: Host, project: Option<&Path>, prints: bool, installs: bool) -> Done {
-    let options = remote.options();
     // All files are computed before one is written.
-    let files = match host {
-        Host::Claude => claude(project, &options, installs)?,
-        Host::Codex => codex(project, &options, installs)?,
-    };
+    let files = changes(&remote.options(), host, project, installs)?;
     let mut out = io::stdout().lock();
     for (path, before, after) in files {
         if prints {
@@ -47,18 +43,54 @@ pub(super) fn run(remote: &Remote, host: Host, project: Option<&Path>, prints: b
         }
     }
     if installs && !prints {
-        note(
-            "Put the agent's key into ENTENTE_API_KEY where you start the host; ENTENTE_URL names another server.",
-        );
+        note(KEY);
         if host == Host::Codex {
-            note("Codex runs a hook once you trust it: open /hooks in Codex.");
+            note(TRUST);
         }
     }
     Ok(())
 }
 
+/// What a user still has to do: the key is in no file.
+pub(super) const KEY: &str =
+    "Put the agent's key into ENTENTE_API_KEY where you start the host; ENTENTE_URL names another server.";
+/// What a user of Codex still has to do.
+pub(super) const TRUST: &str = "Codex runs a hook once you trust it: open /hooks in Codex.";
+
 /// A file: its path, its text, and its text to be.
-type Change = (PathBuf, Option<String>, String);
+pub(super) type Change = (PathBuf, Option<String>, String);
+
+/// Returns the changes of a host's settings.
+///
+/// # Errors
+/// A file cannot be read, or is not in the host's form.
+pub(super) fn changes(
+    options: &[String],
+    host: Host,
+    project: Option<&Path>,
+    installs: bool,
+) -> Result<Vec<Change>, Failure> {
+    match host {
+        Host::Claude => claude(project, options, installs),
+        Host::Codex => codex(project, options, installs),
+    }
+}
+
+/// Returns the change of a file that lists MCP servers in one of its members, for a host without hooks.
+///
+/// # Errors
+/// The file cannot be read, or is not in the host's form.
+pub(super) fn listed(path: PathBuf, member: &str, options: &[String]) -> Result<Option<Change>, Failure> {
+    let server = server(options);
+    changed(path, |members| set_server(members, member, Some(&server)))
+}
+
+/// Returns the MCP server as most hosts describe it.
+fn server(options: &[String]) -> Value {
+    let mut command = vec!["attach".to_owned(), "mcp".to_owned()];
+    command.extend_from_slice(options);
+    json!({ "type": "stdio", "command": "entente", "args": command })
+}
 
 /// Returns the settings of Claude Code: hooks in one file, the MCP server in another.
 fn claude(project: Option<&Path>, options: &[String], installs: bool) -> Result<Vec<Change>, Failure> {
@@ -73,11 +105,9 @@ fn claude(project: Option<&Path>, options: &[String], installs: bool) -> Result<
     let mut hooks = common_hooks(Host::Claude, options);
     hooks[3].1.push(json!({ "hooks": [hook(Some(WAIT_SECONDS))] }));
     hooks.push(("Notification", vec![json!({ "matcher": "idle_prompt", "hooks": [hook(None)] })]));
-    let mut command = vec!["attach".to_owned(), "mcp".to_owned()];
-    command.extend_from_slice(options);
-    let server = json!({ "type": "stdio", "command": "entente", "args": command });
+    let server = server(options);
     let hooks = changed(settings, |members| set_hooks(members, &hooks, installs))?;
-    let servers = changed(servers, |members| set_server(members, installs.then_some(&server)))?;
+    let servers = changed(servers, |members| set_server(members, "mcpServers", installs.then_some(&server)))?;
     Ok(hooks.into_iter().chain(servers).collect())
 }
 
@@ -167,16 +197,16 @@ fn without_ours(group: Box<RawValue>) -> Result<Option<Box<RawValue>>, Failure> 
     }
 }
 
-/// Sets or removes our server in the member `mcpServers`.
-fn set_server(members: &mut Members, server: Option<&Value>) -> Result<(), Failure> {
-    let mut servers: Members = match members.get("mcpServers") {
+/// Sets or removes our server in the member with the servers.
+fn set_server(members: &mut Members, member: &str, server: Option<&Value>) -> Result<(), Failure> {
+    let mut servers: Members = match members.get(member) {
         Some(text) => serde_json::from_str(text.get())?,
         None if server.is_none() => return Ok(()),
         None => Members::default(),
     };
     servers.set(SERVER, server.map(|server| pretty(server, 2)).transpose()?)?;
     // An empty object that is left harms nobody, and may be the user's.
-    members.set("mcpServers", Some(servers.render(1)))?;
+    members.set(member, Some(servers.render(1)))?;
     Ok(())
 }
 
@@ -243,7 +273,11 @@ fn with_table(text: &str, options: &[String], installs: bool) -> Result<String, 
     Ok(if rest.is_empty() { table } else { format!("{rest}\n\n{table}") })
 }
 
-fn home() -> Result<PathBuf, Failure> {
+/// Returns the user's folder.
+///
+/// # Errors
+/// HOME names none.
+pub(super) fn home() -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(variable("HOME").ok_or("HOME names no folder; give --project")?))
 }
 
@@ -256,7 +290,10 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 /// Replaces a file in one step, with its permissions; a link stays a link.
-fn write(path: &Path, text: &str) -> Done {
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn write(path: &Path, text: &str) -> Done {
     let path = fs::canonicalize(path).unwrap_or_else(|_new| path.to_owned());
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

@@ -7,6 +7,7 @@ mod install;
 mod mcp;
 mod members;
 mod session;
+mod setup;
 mod text;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use clap::{Args, Subcommand};
 use super::Done;
 use super::remote::Remote;
 use hosts::Host;
+pub(super) use setup::Setup;
 
 /// Attach an LLM host to the server: install, hooks, MCP
 #[derive(Debug, Args)]
