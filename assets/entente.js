@@ -313,3 +313,27 @@ document.addEventListener("keydown", (event) => {
     : false;
   if (done) event.preventDefault();
 });
+
+// Filters of long lists: every word has to be in an item. What is hidden stays in the page, so that links lead to it.
+for (const form of document.querySelectorAll("form[data-filter]")) {
+  const input = form.querySelector("input");
+  const list = document.getElementById(form.dataset.filter);
+  const narrow = () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let found = 0;
+    for (const group of list.querySelectorAll("[data-group]")) {
+      let shown = 0;
+      for (const item of group.querySelectorAll("[data-words]")) {
+        const text = item.dataset.words.toLowerCase();
+        item.hidden = !words.every((word) => text.includes(word));
+        shown += item.hidden ? 0 : 1;
+      }
+      group.hidden = shown === 0;
+      found += shown;
+    }
+    document.getElementById("none").hidden = found > 0;
+  };
+  input.addEventListener("input", narrow);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  narrow();
+}

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use entente_runtime::log_filter::LogFilter;
 use entente_runtime::tasks::Tasks;
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -20,9 +21,6 @@ use tracing_subscriber::{EnvFilter, reload};
 
 use self::repeats::Repeats;
 use crate::config::{Config, LogFormat};
-
-/// Repeated faults of the process's log.
-static REPEATS: OnceLock<Repeats> = OnceLock::new();
 
 /// Filters for noise from libraries: the HTTP library logs each deliberately broken stream (OI-11.4.1) as
 /// an error, and its configuration at each start; the pool warns of each connection that ends with its thread
@@ -33,8 +31,11 @@ static REPEATS: OnceLock<Repeats> = OnceLock::new();
 const QUIET: &str =
     "actix_http::h1=off,actix_server=warn,actix_server::accept=off,sqlx_core::pool=error,rmcp=off";
 
-/// Interval at which the end of a change of the filter is looked for.
-const EXPIRY: Duration = Duration::from_secs(1);
+/// Interval at which the end of a change of the filter is looked for, and lines that were left out are reported.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Faults that repeat themselves in this process.
+static REPEATS: OnceLock<Repeats> = OnceLock::new();
 
 /// Builds a filter from its text.
 fn built(text: &str) -> Result<EnvFilter, String> {
@@ -51,32 +52,36 @@ pub fn init(config: &Config) {
     // Colours are only for a terminal, unless `NO_COLOR` disables them.
     let log = if std::io::stderr().is_terminal() { log } else { log.with_ansi(false) };
     // A second subscriber (in tests) is not an error.
+    let registry = tracing_subscriber::registry().with(filter);
     let repeats = Repeats::default();
-    let registry = tracing_subscriber::registry().with(filter).with(repeats.clone());
+    let once = repeats.clone();
     let begun = match config.log_format {
-        LogFormat::Human => registry.with(log.with_target(false)).try_init(),
-        LogFormat::Json => registry.with(log.json().flatten_event(true).with_current_span(false)).try_init(),
+        LogFormat::Human => registry.with(log.with_target(false).with_filter(once)).try_init(),
+        LogFormat::Json => {
+            let log = log.json().flatten_event(true).with_current_span(false);
+            registry.with(log.with_filter(once)).try_init()
+        }
     };
     if begun.is_ok() {
-        REPEATS.get_or_init(|| repeats);
         let apply = move |text: &str| handle.reload(built(text)?).map_err(|e| e.to_string());
         LogFilter::new(&config.log, apply).install();
+        let _first = REPEATS.set(repeats);
     }
     config.unknown.iter().for_each(|told| tracing::warn!("{told}"));
 }
 
-/// Ends changes of the log filter when their time is over, and limits repeated faults.
+/// Ends changes of the log filter when their time is over, and reports faults that were not written each time.
 pub fn start(tasks: &Tasks) {
-    if let Some(repeats) = REPEATS.get() {
-        repeats.start(tasks);
-    }
     let Some(filter) = LogFilter::of_process() else { return };
     let stopping = tasks.stopping().clone();
-    tasks.keep("log filter", move || {
+    tasks.keep("log", move || {
         let stopping = stopping.clone();
         async move {
-            while stopping.run_until_cancelled(tokio::time::sleep(EXPIRY)).await.is_some() {
+            while stopping.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
                 filter.expire(Instant::now());
+                if let Some(repeats) = REPEATS.get() {
+                    repeats.report(Instant::now());
+                }
             }
         }
     });

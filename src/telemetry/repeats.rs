@@ -1,209 +1,225 @@
-//! Repeated warnings and errors: the first is logged at once, then one line a second tells how many more there were, and the last
-//! of them. A database that is away for a minute costs sixty lines, however many requests fail meanwhile.
+//! Bounds the log: of warnings and errors that repeat themselves, one line a second is written, and how many were left out.
 //!
-//! What repeats is what one place in the code logs: its texts differ by ids and addresses.
+//! A database that is away makes every request fail in the same way. Thousands of equal lines would fill the disk and hide
+//! what is different.
 
 use std::collections::HashMap;
-use std::fmt::{self, Write as _};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use entente_runtime::tasks::Tasks;
 use tracing::callsite::Identifier;
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::layer::{Context, Layer};
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata};
+use tracing_subscriber::layer::{Context, Filter};
 
-/// Shortest time between two lines of one place.
-const WINDOW: Duration = Duration::from_secs(1);
+/// Time in which a fault is written once.
+const ONCE_IN: Duration = Duration::from_secs(1);
 
-/// Characters of the last event that are told, at most.
-const TOLD: usize = 400;
+/// Target of the lines about refused credentials.
+const REFUSED: &str = "entente_runtime::refused";
 
-/// Target of the lines that tell how many were left out: they are no repetitions themselves.
-const TARGET: &str = "repeated";
+/// Different faults of one place in the code that are written in this time.
+const DIFFERENT: usize = 20;
 
-/// Places that have logged lately.
-type Places = HashMap<Identifier, Place>;
+/// The faults of the last second. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Repeats(Arc<Mutex<HashMap<Identifier, Place>>>);
 
-/// A place in the code that logs warnings or errors.
+/// The faults of one place in the code.
 #[derive(Debug)]
 struct Place {
-    level: Level,
-    target: &'static str,
-    /// When its last line was logged.
-    logged: Instant,
-    /// Events since then.
+    /// Where it is.
+    file: &'static str,
+    line: u32,
+    since: Instant,
+    /// Fingerprints of the faults that were written.
+    written: Vec<u64>,
     left_out: u64,
-    /// The last of them.
-    last: String,
 }
 
-/// The filter, and what it has left out. Clones share both. Everything is logged unless somebody tells what was left out.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Repeats(Arc<Shared>);
-
-#[derive(Debug, Default)]
-struct Shared {
-    is_told: AtomicBool,
-    places: Mutex<Places>,
-}
-
-/// What is told about a place in place of its events.
+/// Number of lines that a place in the code was kept from writing.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
-    level: Level,
-    target: &'static str,
-    count: u64,
-    last: String,
+pub(super) struct LeftOut {
+    pub file: &'static str,
+    pub line: u32,
+    pub count: u64,
 }
 
 impl Repeats {
-    /// Counts an event; returns whether it is logged.
-    fn admit(
-        &self,
-        metadata: &'static Metadata<'static>,
-        now: Instant,
-        text: impl FnOnce() -> String,
-    ) -> bool {
-        let mut places = self.0.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(place) = places.get_mut(&metadata.callsite()) else {
-            let (level, target) = (*metadata.level(), metadata.target());
-            let place = Place { level, target, logged: now, left_out: 0, last: String::new() };
-            places.insert(metadata.callsite(), place);
-            return true;
-        };
-        place.left_out += 1;
-        place.last = text();
-        false
+    fn lock(&self) -> MutexGuard<'_, HashMap<Identifier, Place>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what is to be told now, and forgets places that have been silent for a second.
-    fn due(&self, now: Instant) -> Vec<Told> {
-        let mut told = Vec::new();
-        let mut places = self.0.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.retain(|_, place| {
-            if now.saturating_duration_since(place.logged) < WINDOW {
-                return true;
-            }
-            if place.left_out == 0 {
-                return false;
-            }
-            let (count, last) = (std::mem::take(&mut place.left_out), std::mem::take(&mut place.last));
-            told.push(Told { level: place.level, target: place.target, count, last });
-            place.logged = now;
-            true
+    /// Returns whether a fault is written, and counts it if not.
+    fn admit(&self, metadata: &'static Metadata<'static>, fingerprint: u64, now: Instant) -> bool {
+        let mut places = self.lock();
+        let place = places.entry(metadata.callsite()).or_insert_with(|| Place {
+            file: metadata.file().unwrap_or_default(),
+            line: metadata.line().unwrap_or_default(),
+            since: now,
+            written: Vec::new(),
+            left_out: 0,
         });
-        told
+        if now.duration_since(place.since) >= ONCE_IN {
+            place.since = now;
+            place.written.clear();
+        }
+        let admitted = place.written.len() < DIFFERENT && !place.written.contains(&fingerprint);
+        if admitted {
+            place.written.push(fingerprint);
+        } else {
+            place.left_out += 1;
+        }
+        admitted
     }
 
-    /// Tells regularly what was left out, and once more at the end.
-    pub fn start(&self, tasks: &Tasks) {
-        let (repeats, stopping) = (self.clone(), tasks.stopping().clone());
-        tasks.keep("repeated faults", move || {
-            let (repeats, stopping) = (repeats.clone(), stopping.clone());
-            async move {
-                repeats.0.is_told.store(true, Relaxed);
-                while stopping.run_until_cancelled(tokio::time::sleep(WINDOW)).await.is_some() {
-                    repeats.tell(Instant::now());
-                }
-                repeats.0.is_told.store(false, Relaxed);
-                repeats.tell(Instant::now() + WINDOW);
-            }
+    /// Takes the counts of all places, and forgets the places that had nothing for a while.
+    pub fn take(&self, now: Instant) -> Vec<LeftOut> {
+        let mut places = self.lock();
+        let taken = places.values_mut().filter(|place| place.left_out > 0).map(|place| LeftOut {
+            file: place.file,
+            line: place.line,
+            count: std::mem::take(&mut place.left_out),
         });
+        let taken = taken.collect();
+        places.retain(|_, place| now.duration_since(place.since) < ONCE_IN);
+        taken
     }
 
-    fn tell(&self, now: Instant) {
-        for Told { level, target, count, last } in self.due(now) {
-            if level == Level::ERROR {
-                tracing::error!(target: TARGET, count, from = target, last, "repeated errors were left out");
-            } else {
-                tracing::warn!(target: TARGET, count, from = target, last, "repeated warnings were left out");
-            }
+    /// Logs how many lines were left out.
+    pub fn report(&self, now: Instant) {
+        for LeftOut { file, line, count } in self.take(now) {
+            tracing::warn!(count, file, line, "the same fault again: lines were left out");
         }
     }
 }
 
-impl<S: Subscriber> Layer<S> for Repeats {
-    fn event_enabled(&self, event: &Event<'_>, _context: Context<'_, S>) -> bool {
-        let metadata = event.metadata();
-        let is_told = self.0.is_told.load(Relaxed);
-        if !is_told || *metadata.level() > Level::WARN || metadata.target() == TARGET {
+impl<S> Filter<S> for Repeats {
+    fn enabled(&self, _metadata: &Metadata<'_>, _context: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        // What is no fault is not asked about again.
+        if is_fault(metadata) { Interest::sometimes() } else { Interest::always() }
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _context: &Context<'_, S>) -> bool {
+        if !is_fault(event.metadata()) {
             return true;
         }
-        self.admit(metadata, Instant::now(), || {
-            let mut text = Text::default();
-            event.record(&mut text);
-            text.0
-        })
+        let mut fingerprint = Fingerprint::default();
+        event.record(&mut fingerprint);
+        self.admit(event.metadata(), fingerprint.0.finish(), Instant::now())
     }
 }
 
-/// The members of an event as text.
+/// Whether a line is bounded here. Refused credentials have bounds of their own, by address, and each says which key it was.
+fn is_fault(metadata: &Metadata<'_>) -> bool {
+    *metadata.level() <= Level::WARN && metadata.target() != REFUSED
+}
+
+/// Tells faults apart by their fields, without those that are different each time: ids and times.
 #[derive(Default)]
-struct Text(String);
+struct Fingerprint(DefaultHasher);
 
-impl Visit for Text {
+impl Visit for Fingerprint {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if self.0.len() >= TOLD {
+        let name = field.name();
+        if matches!(name.rsplit(['.', '_']).next(), Some("id" | "micros")) {
             return;
         }
-        let gap = if self.0.is_empty() { "" } else { " " };
-        // Writing into a `String` cannot fail.
-        let _written = match field.name() {
-            "message" => write!(self.0, "{gap}{value:?}"),
-            name => write!(self.0, "{gap}{name}={value:?}"),
-        };
-        self.0.truncate(self.0.floor_char_boundary(TOLD));
+        name.hash(&mut self.0);
+        format!("{value:?}").hash(&mut self.0);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+
     use super::*;
 
-    /// Returns the metadata of one place in the code.
-    fn place() -> &'static Metadata<'static> {
-        use tracing::callsite::Callsite as _;
-        static PLACE: tracing::callsite::DefaultCallsite = tracing::callsite::DefaultCallsite::new({
-            static META: Metadata<'static> = tracing::metadata! {
-                name: "place", target: "entente::place", level: Level::WARN,
-                fields: &["message"], callsite: &PLACE, kind: tracing::metadata::Kind::EVENT,
-            };
-            &META
-        });
-        PLACE.metadata()
-    }
+    /// What was logged.
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
 
-    #[test]
-    fn the_first_is_logged_and_then_one_line_a_second() {
-        let (repeats, began) = (Repeats::default(), Instant::now());
-        let at = |milliseconds| began + Duration::from_millis(milliseconds);
-        assert!(repeats.admit(place(), at(0), || "first".to_owned()));
-        for n in 1..=50 {
-            assert!(!repeats.admit(place(), at(n), || format!("number {n}")));
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
         }
-        assert_eq!(repeats.due(at(500)), [], "not before a second is over");
-        let told = |count, last: &str| Told {
-            level: Level::WARN,
-            target: "entente::place",
-            count,
-            last: last.to_owned(),
-        };
-        assert_eq!(repeats.due(at(1_000)), [told(50, "number 50")]);
-        assert!(!repeats.admit(place(), at(1_200), || "again".to_owned()), "it still repeats");
-        assert_eq!(repeats.due(at(2_000)), [told(1, "again")]);
-        assert_eq!(repeats.due(at(3_000)), [], "it was silent");
-        assert!(repeats.admit(place(), at(3_100), || "later".to_owned()), "it is a new fault");
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Written {
+        fn lines(&self) -> Vec<String> {
+            let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
+            text.lines().map(str::to_owned).collect()
+        }
+    }
+
+    /// Logs to memory, through the layers of the program, while `act` runs.
+    fn logging(act: impl FnOnce(&Repeats, &Written)) {
+        let (repeats, written) = (Repeats::default(), Written::default());
+        let to = written.clone();
+        let log = tracing_subscriber::fmt::layer().with_writer(move || to.clone()).with_ansi(false);
+        let filter = tracing_subscriber::EnvFilter::new("info");
+        let subscriber = tracing_subscriber::registry().with(filter).with(log.with_filter(repeats.clone()));
+        tracing::subscriber::with_default(subscriber, || act(&repeats, &written));
+    }
+
+    fn fail(id: u64, error: &str) {
+        tracing::warn!(request.id = id, error, "failed");
     }
 
     #[test]
-    fn long_texts_are_cut_between_characters() {
-        let mut text = Text::default();
-        text.0 = "ä".repeat(TOLD);
-        text.0.truncate(text.0.floor_char_boundary(TOLD));
-        assert!(text.0.len() <= TOLD && text.0.chars().all(|c| c == 'ä'));
+    fn a_fault_that_repeats_itself_is_written_once_with_a_count() {
+        logging(|repeats, written| {
+            (0..100).for_each(|id| fail(id, "the database is away"));
+            fail(100, "something else");
+            let lines = written.lines();
+            assert_eq!(lines.len(), 2, "{lines:?}");
+            assert!(lines[0].contains("the database is away") && lines[1].contains("something else"));
+            repeats.report(Instant::now());
+            let lines = written.lines();
+            assert_eq!(lines.len(), 1, "{lines:?}");
+            assert!(lines[0].contains("count=99") && lines[0].contains("repeats.rs"), "{lines:?}");
+            repeats.report(Instant::now());
+            assert_eq!(written.lines(), [""; 0], "nothing more was left out");
+        });
+    }
+
+    #[test]
+    fn a_second_later_it_is_written_again_and_its_place_is_forgotten_in_between() {
+        logging(|repeats, written| {
+            fail(1, "away");
+            fail(2, "away");
+            let later = Instant::now() + ONCE_IN;
+            assert_eq!(repeats.take(later).iter().map(|one| one.count).sum::<u64>(), 1);
+            assert!(repeats.lock().is_empty(), "it grows with the places in the code");
+            fail(3, "away");
+            assert_eq!(written.lines().len(), 2);
+        });
+    }
+
+    #[test]
+    fn a_flood_of_different_faults_is_bounded_and_nothing_else_is() {
+        logging(|repeats, written| {
+            (0..1_000).for_each(|n| fail(n, &format!("fault {n}")));
+            assert_eq!(written.lines().len(), DIFFERENT);
+            assert_eq!(repeats.take(Instant::now())[0].count, 1_000 - DIFFERENT as u64);
+            (0..1_000).for_each(|_| tracing::info!("a line of the life of the server"));
+            (0..1_000).for_each(|_| tracing::debug!("below the filter"));
+            assert_eq!(written.lines().len(), 1_000);
+        });
     }
 }

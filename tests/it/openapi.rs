@@ -32,10 +32,47 @@ async fn the_served_document_is_the_one_checked_in() {
         assert_eq!((same.status, same.header("content-type")), (200, "application/json"), "{path}");
         assert!(same.text == served.text, "{path} is another document");
     }
-    let page = world.anon().get("//docs/").await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_documentation_lists_every_operation_and_shows_it_with_its_group() {
+    let world = World::start().await;
+    let whole = world.anon().get("//openapi.json").await.ok();
+    let page = world.anon().get("//docs").await;
     assert_eq!(page.status, 200);
-    assert!(page.text.contains("swagger-ui"), "{}", page.text);
-    assert_eq!(world.anon().get("//docs/swagger-ui-bundle.js").await.status, 200);
+    assert_eq!(world.anon().get("//docs/").await.text, page.text);
+    assert!(
+        page.text.contains("<h2>Keys</h2>") && page.text.contains("<code>Idempotency-Key</code>"),
+        "no introduction"
+    );
+    let mut left: HashSet<(String, String)> =
+        operations(&whole).into_iter().map(|(path, method, _)| (path, method)).collect();
+    let settings = world.anon().get("//docs/api/swagger-initializer.js").await.text;
+    for tag in whole["tags"].as_array().unwrap() {
+        let name = tag["name"].as_str().unwrap();
+        let file = format!("/docs/groups/{name}.json");
+        assert!(settings.contains(&file), "Swagger UI does not know {name}:\n{settings}");
+        let part = world.anon().get(&format!("/{file}")).await;
+        assert!(part.text.len() < 700_000, "{name} has {} bytes", part.text.len());
+        let part = part.ok();
+        for (path, method, operation) in operations(&part) {
+            assert_eq!(operation, whole["paths"][&path][method.to_lowercase()]);
+            let link = format!("#/{name}/{}", operation["operationId"].as_str().unwrap());
+            assert!(page.text.contains(&link), "{link} is not on the page");
+            left.remove(&(path, method));
+        }
+        // Whatever it refers to is in it.
+        let text = part.to_string();
+        for reference in text.split("\"#/components/schemas/").skip(1) {
+            let schema = reference.split('"').next().unwrap();
+            assert!(part["components"]["schemas"].get(schema).is_some(), "{name} lacks {schema}");
+        }
+    }
+    assert!(left.is_empty(), "in no group: {left:?}");
+    assert_eq!(world.anon().get("//docs/groups/none.json").await.status, 404);
+    assert!(world.anon().get("//docs/api/").await.text.contains("swagger-ui"));
+    assert_eq!(world.anon().get("//docs/api/swagger-ui-bundle.js").await.status, 200);
     world.end().await;
 }
 

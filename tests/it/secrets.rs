@@ -35,7 +35,13 @@ async fn nobody_on_the_way_keeps_an_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documentation_keeps_to_itself_like_every_page() {
     let world = World::start().await;
-    for path in ["//docs", "//docs/", "//docs/swagger-ui-bundle.js", "//docs/swagger-initializer.js"] {
+    for path in [
+        "//docs",
+        "//docs/",
+        "//docs/api/",
+        "//docs/api/swagger-ui-bundle.js",
+        "//docs/api/swagger-initializer.js",
+    ] {
         let page = world.anon().send("GET", path, None).await;
         assert_eq!(page.status, 200, "{path}");
         let policy = page.header("content-security-policy");

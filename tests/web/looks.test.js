@@ -124,7 +124,7 @@ for (const colorScheme of ["light", "dark"]) {
     for (const hatch of ["Ask for detail", "Answer in your own words", "Wrong question", "Keys"]) await page.getByText(hatch).first().click();
     await check(page, "all open");
     const stranger = await window({ colorScheme, bypassCSP: true });
-    for (const url of [`${server.url}/login`, await linkFor(server, "human.ada")]) {
+    for (const url of [`${server.url}/login`, `${server.url}/docs`, await linkFor(server, "human.ada")]) {
       await stranger.goto(url);
       await check(stranger, url);
     }
@@ -172,5 +172,26 @@ test("the dashboard goes along with what happens", async () => {
   await server.admin.post("/intents", { title: "Another matter" });
   await page.getByRole("link", { name: "Another matter" }).waitFor();
   assert.equal(await page.getByRole("heading", { name: "A new matter" }).count(), 1, "the chosen one stays");
+  assert.deepEqual(page.faults, []);
+});
+
+test("an operation is found in the documentation, and opens with its group", async () => {
+  const page = await window();
+  await page.goto(`${server.url}/docs`);
+  assert.ok(await page.locator("#operations li:visible").count() > 300);
+  await page.getByLabel("Filter by path").fill("POST rerun jobs");
+  await page.screenshot({ path: `${output}/docs.png` });
+  const link = page.getByRole("link", { name: "POST /api/v1/jobs/rerun" });
+  assert.equal(await page.locator("#operations section:visible").count(), 1);
+  await link.click();
+  await page.locator(".opblock.is-open").getByText("Run all jobs of a search again").waitFor();
+  await page.screenshot({ path: `${output}/docs-operation.png` });
+  await page.goBack();
+  await page.getByLabel("Filter by path").fill("there is no such thing");
+  await page.getByText("No operation has these words.").waitFor();
+  const phone = await window({ viewport: { width: 390, height: 844 }, isMobile: true });
+  await phone.goto(`${server.url}/docs`);
+  const wide = await phone.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(wide <= 0, `/docs is ${wide} pixels too wide for a phone`);
   assert.deepEqual(page.faults, []);
 });

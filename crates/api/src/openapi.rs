@@ -2,12 +2,13 @@
 //! test compares it with `openapi/entente.json`.
 
 mod failures;
+mod groups;
 mod parameters;
 mod shapes;
 mod warnings;
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use actix_web::http::Method;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -21,15 +22,16 @@ use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 
+pub(crate) use self::groups::Group;
+
+/// What every user of the API has to know: the beginning of the document and of its page.
+pub(crate) const INTRODUCTION: &str = include_str!("openapi/introduction.md");
+
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
         title = "Entente",
-        description = "The coordination server for AI agents: intents, channels and messages (OpenIntent RFC-0021) over \
-                       PostgreSQL. Every route is also served under `/v1`.\n\nA member of a request body that is not in its \
-                       schema, and an unknown query parameter, have no effect. The response names them in the header \
-                       `Entente-Warning`; if it is a JSON object without a signature, its further member `warnings` lists \
-                       the unknown members of the body as `FieldError`s. In strict mode unknown members are refused with 422.",
+        description = INTRODUCTION,
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(
@@ -57,6 +59,12 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
         (name = "federation", description = "Dispatch of intents to and from other servers (RFC-0022)"),
         (name = "people", description = "Passwords and login links of people"),
         (name = "server", description = "Health, configuration and logs of the server"),
+        (name = "tasks", description = "Tasks of intents: claims, attempts and ends (RFC-0012)"),
+        (name = "plans", description = "Plans of tasks with checkpoints (RFC-0012)"),
+        (name = "memory", description = "Agents' memory (RFC-0015)"),
+        (name = "tools", description = "Vaults, grants and calls of tools (RFC-0014)"),
+        (name = "webhooks", description = "Subscriptions whose events are sent to a receiver"),
+        (name = "envelopes", description = "Signed envelopes, mailboxes, schemas and rules (AEE 1)"),
     ),
     components(schemas(ProblemBody))
 )]
@@ -77,6 +85,8 @@ pub struct Document {
     paths: Vec<(Vec<String>, Vec<String>)>,
     /// The query parameters of each operation, by path and method.
     queries: HashMap<String, Vec<(Method, Vec<String>)>>,
+    /// The operations by group, once somebody looks at them.
+    groups: OnceLock<Vec<Group>>,
 }
 
 impl Document {
@@ -110,7 +120,12 @@ impl Document {
         });
         let paths = paths.collect();
         let json = document.to_pretty_json().unwrap_or_default() + "\n";
-        Self { tag: documents::tag(json.as_bytes()), json, paths, queries }
+        Self { tag: documents::tag(json.as_bytes()), json, paths, queries, groups: OnceLock::new() }
+    }
+
+    /// Returns the operations by group.
+    pub(crate) fn groups(&self) -> &[Group] {
+        self.groups.get_or_init(|| groups::divide(&self.json))
     }
 
     /// Returns the query parameters of an operation, by its method and its path with `{…}` for parameters; `None` if it

@@ -16,7 +16,7 @@ async fn a_document_is_sent_once() {
         ("//openapi.json", public),
         ("//docs", public),
         ("//docs/", public),
-        ("//docs/swagger-ui-bundle.js", public),
+        ("//docs/api/swagger-ui-bundle.js", public),
         ("//assets/entente.css", public),
         ("//assets/entente.js", public),
         ("//.well-known/openintent.json", brief),

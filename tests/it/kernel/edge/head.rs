@@ -66,7 +66,7 @@ async fn it_answers_wherever_get_does() {
         "//openapi.json",
         "//docs",
         "//docs/",
-        "//docs/swagger-ui-bundle.js",
+        "//docs/api/swagger-ui-bundle.js",
         "//assets/entente.css",
         "//favicon.ico",
         "//login",
