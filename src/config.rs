@@ -19,6 +19,7 @@ mod quotas;
 mod sessions;
 mod site;
 pub mod templates;
+pub mod tls;
 mod vaults;
 
 use std::cell::RefCell;
@@ -51,6 +52,7 @@ use self::first_key::FirstKey;
 use self::http::HttpConfig;
 use self::names::Judged;
 use self::peers::PeerConfig;
+use self::tls::TlsConfig;
 
 /// Log format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +150,8 @@ pub struct Config {
     pub federation: Option<Federation>,
     /// Vaults and tools.
     pub vaults: VaultSettings,
+    /// TLS of clients' and of outgoing connections.
+    pub tls: TlsConfig,
     /// Warnings about variables that look like settings but are not.
     pub unknown: Vec<String>,
 }
@@ -297,6 +301,7 @@ impl Config {
     pub fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut from = Reader { get, faults: Vec::new() };
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let tls = from.tls();
         let strict = from.parsed("ENTENTE_STRICT_RFC0021", false, "`true` or `false`", |_| true);
         let config = Self {
             bind: from.parsed(
@@ -369,7 +374,7 @@ impl Config {
             commit_writers: from.number("ENTENTE_COMMIT_WRITERS", (cores / 2).max(1), 1..=64),
             ping: from.seconds("ENTENTE_PING_SECONDS", 15, 300).max(Duration::from_secs(1)),
             refused_subscribe_hold: from.seconds("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", 2, 5),
-            collector: from.collector(),
+            collector: from.collector(&tls.authorities),
             webhooks: from.webhooks(),
             credentials: CredentialConfig::read(&mut from),
             jobs: from.jobs(),
@@ -380,6 +385,7 @@ impl Config {
             moments: from.moments(),
             federation: from.federation(),
             vaults: from.vaults(),
+            tls,
             unknown: Vec::new(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }

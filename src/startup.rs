@@ -42,6 +42,7 @@ use entente_runtime::environment::{self, OsChance, SharedClock};
 use entente_runtime::metrics::Metrics;
 use entente_runtime::spans::{Spans, SpansError};
 use entente_runtime::tasks::Tasks;
+use entente_runtime::tls::listener::Certificate;
 use entente_store::Pool;
 use entente_store::engine::Reliance;
 use entente_store::migrate::SchemaError;
@@ -56,7 +57,7 @@ use crate::background;
 use crate::background::bridging::Bridging;
 use crate::background::confirming;
 use crate::background::deliver::WebhookSender;
-use crate::background::egress::{Names, SystemNames};
+use crate::background::egress::{Names, SystemNames, Trust};
 use crate::background::federate::FederationSender;
 use crate::background::lookout::Lookout;
 use crate::background::provision;
@@ -93,6 +94,9 @@ pub enum StartError {
         /// The cause.
         source: std::io::Error,
     },
+    /// The certificate of the listener cannot be used.
+    #[error("TLS cannot be served: {0}. Check ENTENTE_TLS_CERTIFICATE_FILE and ENTENTE_TLS_KEY_FILE")]
+    Certificate(String),
     /// The database cannot be reached.
     #[error("the database cannot be reached ({0}): {1}. Check DATABASE_URL and whether PostgreSQL runs")]
     Database(String, sqlx::Error),
@@ -203,6 +207,8 @@ impl Parts {
 pub struct Server {
     /// Address that it listens on.
     pub address: SocketAddr,
+    /// Certificate of the listener, if it speaks TLS; public for tests, which step it.
+    pub certificate: Option<Arc<Certificate>>,
     /// Context for operations; for seeding, and for tests.
     pub ctx: Ctx,
     /// Webhook sender; public for tests, which step it.
@@ -235,6 +241,7 @@ impl Server {
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
         let Parts { config, database, direct, clock, chance, seeded_keys, seeds, names, background } = parts;
         let unbound = |source| StartError::Bind { address: config.bind, source };
+        let certificate = listening::certificate(&config).await?;
         let listener = TcpListener::bind(config.bind).map_err(unbound)?;
         // The first request with a query reads the parameters from the OpenAPI document, which takes a while to build.
         let _building = tokio::task::spawn_blocking(entente_api::app::document);
@@ -252,15 +259,17 @@ impl Server {
         let ctx = context(&config, base, seeded_keys)?;
         furnish(&ctx, &seeds).await?;
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
-        let (tools, calls) = tools::start(&ctx, routes.transactions, &names, &tasks)?;
+        let trust = Trust { names, authorities: config.tls.authorities.clone() };
+        let (tools, calls) = tools::start(&ctx, routes.transactions, &trust, &tasks)?;
         let (webhook_sender, federation_sender) =
-            senders::senders(&ctx, &webhooks, &names, node, config.webhooks.concurrency, &tasks)?;
+            senders::senders(&ctx, &webhooks, &trust, node, config.webhooks.concurrency, &tasks)?;
         let (lookout, port) = (Arc::default(), peer_port(&config, &ctx, node, &tasks)?);
         crate::telemetry::start(&tasks);
         if background {
             let peers = PeerSetup { node, bus: config.bus.clone(), port: port.clone() };
             let (webhooks, federation) = (&webhook_sender, &federation_sender);
             background::start(&ctx, &sweeping, peers, webhooks, federation, &lookout, &tasks).await?;
+            listening::watch(certificate.as_ref(), &tasks);
             confirming::start(&ctx.with_pool(watch.clone()), node, &routes.confirmations, &tasks);
         }
         let spans = spans(&config, &ctx)?;
@@ -272,9 +281,11 @@ impl Server {
         let gate = listener.try_clone().map_err(unbound)?;
         sockets::take_files(config.max_connections);
         let (address, http) =
-            listening::listen(&config, listener, shared.clone(), &tasks).map_err(unbound)?;
+            listening::listen(&config, listener, certificate.as_deref(), shared.clone(), &tasks)
+                .map_err(unbound)?;
         Ok(Self {
             address,
+            certificate,
             ctx,
             webhook_sender,
             federation_sender,
@@ -287,6 +298,12 @@ impl Server {
             spans,
             pools: [api, webhooks, calls, messages, sweeping, watch, main],
         })
+    }
+
+    /// Returns the scheme of the server's URLs.
+    #[must_use]
+    pub const fn scheme(&self) -> &'static str {
+        if self.certificate.is_some() { "https" } else { "http" }
     }
 
     /// Stops the server in order: new connections are refused; streams tell their clients to reconnect, and

@@ -19,7 +19,7 @@ use entente_domain::clock::Timestamp;
 use entente_domain::egress::{Allowed, judge, judge_secret};
 use entente_domain::openintent::tools::tool_calls::Call;
 use entente_kernel::WebhookSettings;
-use entente_runtime::tls;
+use entente_runtime::tls::{self, Authorities};
 use reqwest::Method;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -65,6 +65,16 @@ impl Names for SystemNames {
             Ok(found.map(|address| address.ip()).collect())
         })
     }
+}
+
+/// What outgoing connections rely on: the resolver of names, and the authorities of certificates besides those of the public
+/// web.
+#[derive(Clone)]
+pub struct Trust {
+    /// Resolves names.
+    pub names: Arc<dyn Names>,
+    /// Authorities that the operator adds.
+    pub authorities: Authorities,
 }
 
 /// Resolver that returns only allowed addresses.
@@ -130,9 +140,9 @@ impl Egress {
     ///
     /// # Errors
     /// The client cannot be set up.
-    pub fn new(settings: &WebhookSettings, names: Arc<dyn Names>) -> Result<Self, String> {
+    pub fn new(settings: &WebhookSettings, trust: &Trust) -> Result<Self, String> {
         let allowed = Arc::new(settings.allowed.clone());
-        let http = guarded(names, &allowed)?;
+        let http = guarded(trust, &allowed)?;
         Ok(Self { http, allowed, https_only: settings.https_only, timeout: settings.timeout })
     }
 
@@ -160,8 +170,9 @@ impl Egress {
 }
 
 /// Builds a client that connects to no closed address.
-fn guarded(names: Arc<dyn Names>, allowed: &Arc<Allowed>) -> Result<reqwest::Client, String> {
-    let tls = tls::client().map_err(|e| e.to_string())?;
+fn guarded(trust: &Trust, allowed: &Arc<Allowed>) -> Result<reqwest::Client, String> {
+    let names = Arc::clone(&trust.names);
+    let tls = tls::client(&trust.authorities).map_err(|e| e.to_string())?;
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .dns_resolver(Arc::new(Guard { names, allowed: Arc::clone(allowed) }))
@@ -202,9 +213,9 @@ impl Egress {
     ///
     /// # Errors
     /// The client cannot be set up.
-    pub fn to_tools(allowed: &Allowed, names: Arc<dyn Names>) -> Result<Self, String> {
+    pub fn to_tools(allowed: &Allowed, trust: &Trust) -> Result<Self, String> {
         let allowed = Arc::new(allowed.clone());
-        let http = guarded(names, &allowed)?;
+        let http = guarded(trust, &allowed)?;
         // Each call has its own time limit.
         Ok(Self { http, allowed, https_only: true, timeout: Duration::MAX })
     }
@@ -288,8 +299,8 @@ impl Upstreams {
     ///
     /// # Errors
     /// The client cannot be set up.
-    pub fn new() -> Result<Self, String> {
-        let tls = tls::client().map_err(|e| e.to_string())?;
+    pub fn new(authorities: &Authorities) -> Result<Self, String> {
+        let tls = tls::client(authorities).map_err(|e| e.to_string())?;
         let http = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .redirect(Policy::none())

@@ -6,6 +6,7 @@ use std::time::Duration;
 use entente_domain::clock::Clock as _;
 use entente_kernel::diagnosis::{Facts, facts};
 use entente_runtime::environment;
+use entente_runtime::tls::listener::Certificate;
 use entente_store::Pool;
 use entente_store::binaries::Binaries;
 use entente_store::engine;
@@ -102,6 +103,15 @@ pub(super) async fn doctor() -> Done {
     }
     for told in &config.unknown {
         findings.say(false, told)?;
+    }
+    if let Some(files) = config.tls.certificate.clone() {
+        match Certificate::read(files).await {
+            Ok(certificate) => {
+                findings
+                    .note(&format!("the listener's certificate is valid until {}", certificate.until()))?;
+            }
+            Err(why) => findings.say(false, &why)?,
+        }
     }
     match config.database_url.as_deref().map(entente_store::options) {
         Some(Some(options)) => {

@@ -101,7 +101,7 @@ pub async fn serve() -> Done {
             return Err(failure);
         }
     };
-    let listens = format!("Entente listens on http://{}", server.address);
+    let listens = format!("Entente listens on {}://{}", server.scheme(), server.address);
     let lines: Vec<String> = first.into_iter().chain([listens]).collect();
     run_announced(server, private, signals, &lines).await
 }
@@ -127,10 +127,11 @@ pub async fn dev(arguments: Dev) -> Done {
     let operator = dev_keys::keep(&server.ctx, keys.as_deref(), For::Operator).await?;
     let agents = dev_keys::keep(&server.ctx, keys.as_deref(), For::Agents).await?;
     let login = patiently(async || people::development(&server.ctx).await).await?;
+    let url = format!("{}://{}", server.scheme(), near(server.address));
     let mut lines = vec![
         "For agents: a key that acts as any `agent.…`, and administers nothing\n".to_owned(),
         format!("  export ENTENTE_API_KEY={agents}"),
-        format!("  export ENTENTE_URL=http://{}", near(server.address)),
+        format!("  export ENTENTE_URL={url}"),
         "\nFor you as the operator: the key that makes principals, keys and links. Give it to no agent, and export it nowhere:"
             .to_owned(),
         format!("\n  ENTENTE_OPERATOR_KEY={operator}"),
@@ -146,13 +147,10 @@ pub async fn dev(arguments: Dev) -> Done {
         tracing::warn!(error = %failure, "the first question could not be asked");
     }
     if let Some(path) = login.path {
-        let link = format!("http://{}{}", near(server.address), path.0);
+        let link = format!("{url}{}", path.0);
         lines.push(format!("\nDecide and watch as human.dev; this link logs you in, once:\n\n  {link}"));
     }
-    lines.push(format!(
-        "\nThe API is documented at http://{}/docs. Ctrl-C stops the server.",
-        near(server.address)
-    ));
+    lines.push(format!("\nThe API is documented at {url}/docs. Ctrl-C stops the server."));
     run_announced(server, private, signals, &lines).await
 }
 

@@ -55,7 +55,11 @@ impl ArcpStdio {
             announce(&server.ctx, keys.as_deref()).await?;
         }
         // Only envelopes go to stdout.
-        say(&format!("Entente listens on http://{} and speaks ARCP 1.1 on stdin and stdout", server.address));
+        say(&format!(
+            "Entente listens on {}://{} and speaks ARCP 1.1 on stdin and stdout",
+            server.scheme(),
+            server.address
+        ));
         let session = Box::pin(transport::stdio::run(Arc::clone(&server.api.arcp), self.dialect));
         run_until(server, private, signals, session).await
     }

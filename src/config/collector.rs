@@ -1,11 +1,12 @@
 //! Settings of the span collector.
 
 use entente_runtime::spans::Collector;
+use entente_runtime::tls::Authorities;
 
 use super::Reader;
 
 impl Reader<'_> {
-    pub(super) fn collector(&mut self) -> Option<Collector> {
+    pub(super) fn collector(&mut self, authorities: &Authorities) -> Option<Collector> {
         let ratio =
             self.parsed("ENTENTE_OTLP_RATIO", 1.0, "a number from 0 to 1", |r: &f64| (0.0..=1.0).contains(r));
         let headers = self.text("ENTENTE_OTLP_HEADERS").unwrap_or_default();
@@ -27,6 +28,7 @@ impl Reader<'_> {
                 "ENTENTE_OTLP_ENDPOINT={endpoint}: must be a URL such as http://collector:4318"
             ));
         }
-        Some(Collector { endpoint, headers: headers.unwrap_or_default(), ratio })
+        let (headers, authorities) = (headers.unwrap_or_default(), authorities.clone());
+        Some(Collector { endpoint, headers, ratio, authorities })
     }
 }

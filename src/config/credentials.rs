@@ -25,8 +25,6 @@ const TIMEOUT_SECONDS: u64 = 4;
 pub struct CredentialConfig {
     /// Whether to mint credentials that are valid nowhere, for development.
     pub development: bool,
-    /// Whether a proxy terminates TLS, so that credentials reach clients in private.
-    pub tls_terminated: bool,
     /// Provisioners of real credentials.
     pub provisioners: Vec<ProvisionerConfig>,
 }
@@ -192,7 +190,6 @@ impl CredentialConfig {
                 false
             }
         };
-        let tls_terminated = from.parsed("ENTENTE_TLS_TERMINATED", false, "`true` or `false`", |_| true);
         let mut provisioners = Vec::new();
         if let Some(path) = from.text("ENTENTE_CREDENTIALS_FILE") {
             let text = std::fs::read_to_string(&path).map_err(|e| e.to_string());
@@ -201,7 +198,7 @@ impl CredentialConfig {
                 Err(why) => from.faults.push(format!("ENTENTE_CREDENTIALS_FILE={path}: {why}")),
             }
         }
-        Self { development, tls_terminated, provisioners }
+        Self { development, provisioners }
     }
 }
 

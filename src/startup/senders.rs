@@ -9,7 +9,7 @@ use entente_store::Pool;
 
 use super::StartError;
 use crate::background::deliver::WebhookSender;
-use crate::background::egress::{Egress, Names};
+use crate::background::egress::{Egress, Trust};
 use crate::background::federate::FederationSender;
 
 /// Creates the webhook sender, with `permits` permits, and the federation sender; each has its own client, and
@@ -17,12 +17,12 @@ use crate::background::federate::FederationSender;
 pub(super) fn senders(
     ctx: &Ctx,
     webhooks: &Pool,
-    names: &Arc<dyn Names>,
+    trust: &Trust,
     node: NodeId,
     permits: usize,
     tasks: &Tasks,
 ) -> Result<(Arc<WebhookSender>, Arc<FederationSender>), StartError> {
-    let egress = || Egress::new(&ctx.settings.webhooks, Arc::clone(names)).map_err(StartError::Egress);
+    let egress = || Egress::new(&ctx.settings.webhooks, trust).map_err(StartError::Egress);
     let sending = ctx.with_pool(webhooks.clone());
     let webhook_sender =
         WebhookSender::new(sending.clone(), egress()?, node, permits, tasks.draining().clone());

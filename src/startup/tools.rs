@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 
 use super::StartError;
 use crate::background::calling::Calling;
-use crate::background::egress::{Egress, Names};
+use crate::background::egress::{Egress, Trust};
 
 /// Connections for tool calls: a call holds one while it waits for its vault, and no writer must wait for
 /// that.
@@ -25,12 +25,11 @@ const TOOL_CONNECTIONS: u32 = 6;
 pub(super) fn start(
     ctx: &Ctx,
     route: Route,
-    names: &Arc<dyn Names>,
+    trust: &Trust,
     tasks: &Tasks,
 ) -> Result<(CallQueue, Pool), StartError> {
     let (desk, orders) = CallQueue::new();
-    let egress = Egress::to_tools(&ctx.openintent.state.vaults.allowed, Arc::clone(names))
-        .map_err(StartError::Egress)?;
+    let egress = Egress::to_tools(&ctx.openintent.state.vaults.allowed, trust).map_err(StartError::Egress)?;
     let pool = entente_store::pool(route, TOOL_CONNECTIONS, tasks.draining());
     let ctx = ctx.with_pool(pool.clone());
     let (calling, orders) = (Calling::new(ctx, egress, tasks), Arc::new(Mutex::new(orders)));

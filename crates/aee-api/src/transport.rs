@@ -12,7 +12,7 @@ use entente_http::HttpState;
 /// Fails with `code` if the connection is not private.
 pub fn require_private(request: &HttpRequest, api: &HttpState, code: Code) -> Result<(), Refusal> {
     let peer = request.peer_addr().map(|peer| peer.ip());
-    if is_private(peer, api.limits.tls_terminated) {
+    if is_private(peer, api.limits.encrypted()) {
         return Ok(());
     }
     Err(Refusal::new(

@@ -3,11 +3,12 @@
 
 pub mod relay;
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
 use entente_domain::identity::{epochs, fences};
-use entente_runtime::tls;
+use entente_runtime::tls::{self, Authorities};
 use reqwest::header::SET_COOKIE;
 use reqwest::redirect::Policy;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
@@ -199,7 +200,12 @@ fn client(redirects: Policy) -> Result<reqwest::Client, Failure> {
 }
 
 fn builder() -> Result<reqwest::ClientBuilder, Failure> {
-    let tls = tls::client().map_err(|e| Failure::Setup(e.to_string()))?;
+    let authorities = match variable("ENTENTE_CA_FILE") {
+        Some(path) => Authorities::read(Path::new(&path))
+            .map_err(|why| Failure::Setup(format!("ENTENTE_CA_FILE={path}: {why}")))?,
+        None => Authorities::default(),
+    };
+    let tls = tls::client(&authorities).map_err(|e| Failure::Setup(e.to_string()))?;
     Ok(reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .connect_timeout(CONNECT_TIMEOUT)

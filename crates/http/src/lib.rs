@@ -57,6 +57,8 @@ pub struct Limits {
     pub max_body_bytes: usize,
     /// Whether a proxy in front of the server terminates TLS.
     pub tls_terminated: bool,
+    /// Seconds that browsers come back with TLS only; `None` if this server itself speaks no TLS, 0 to say nothing.
+    pub hsts_seconds: Option<u32>,
     /// Maximum number of open streams and waiting requests per key.
     pub max_streams_per_key: usize,
     /// Maximum number of other requests in progress per key.
@@ -69,6 +71,14 @@ pub struct Limits {
     pub ping: Duration,
     /// How long a refused subscription is delayed before its response.
     pub refused_subscribe_hold: Duration,
+}
+
+impl Limits {
+    /// Returns whether nobody between a client elsewhere and this server, or its proxy, can read their connection.
+    #[must_use]
+    pub const fn encrypted(&self) -> bool {
+        self.tls_terminated || self.hsts_seconds.is_some()
+    }
 }
 
 /// State shared by all request handlers.

@@ -9,7 +9,9 @@ use std::time::Instant;
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::error::InternalError;
-use actix_web::http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::header::{
+    CACHE_CONTROL, HOST, HeaderMap, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY,
+};
 use actix_web::http::{ConnectionType, Method};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage as _, HttpRequest, web};
@@ -133,6 +135,7 @@ async fn handle(
         }
         let status = response.status().as_u16();
         account(&api, response.request(), Ended { status, waited, began }, &id, span);
+        pin_to_tls(&mut response, api.limits.hsts_seconds);
         response = bodies::unhurried(response, api.limits.write);
     }
     Ok(head::bodiless(response))
@@ -214,6 +217,20 @@ fn adorn(headers: &mut HeaderMap, id: &str, rate: Option<RateNote>) {
         headers.insert(HeaderName::from_static("ratelimit-limit"), rate.limit.into());
         headers.insert(HeaderName::from_static("ratelimit-remaining"), rate.remaining.into());
         headers.insert(HeaderName::from_static("ratelimit-reset"), HeaderValue::from_static("1"));
+    }
+}
+
+/// Tells browsers to come back with TLS only (RFC 6797), over TLS of this server's own; of a proxy's TLS the proxy speaks.
+///
+/// The rule of a name is for all its ports: one for `localhost` would break what else is developed on the machine.
+fn pin_to_tls(response: &mut ServiceResponse<BoxBody>, seconds: Option<u32>) {
+    let Some(seconds) = seconds.filter(|seconds| *seconds > 0) else { return };
+    let host = response.request().headers().get(HOST).and_then(|value| value.to_str().ok());
+    let name = host.and_then(|host| host.split(':').next()).unwrap_or_default();
+    if !name.eq_ignore_ascii_case("localhost")
+        && let Ok(value) = HeaderValue::try_from(format!("max-age={seconds}"))
+    {
+        response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, value);
     }
 }
 

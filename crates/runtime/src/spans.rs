@@ -20,7 +20,7 @@ use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig as _
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{IdGenerator, Sampler, SdkTracer, SdkTracerProvider};
 
-use crate::tls;
+use crate::tls::{self, Authorities};
 
 /// Time limit for one request to the collector.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,6 +39,8 @@ pub struct Collector {
     ///
     /// Traces begun elsewhere carry their own decision.
     pub ratio: f64,
+    /// Authorities of its certificate besides those of the public web.
+    pub authorities: Authorities,
 }
 
 impl fmt::Debug for Collector {
@@ -93,7 +95,7 @@ impl Spans {
         let headers: HashMap<String, String> = collector.headers.iter().cloned().collect();
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(client()?)
+            .with_http_client(client(&collector.authorities)?)
             .with_endpoint(format!("{}/v1/traces", collector.endpoint.trim_end_matches('/')))
             .with_headers(headers)
             .with_timeout(TIMEOUT)
@@ -192,9 +194,10 @@ impl IdGenerator for Ids {
 /// Builds the HTTP client for the library's thread.
 ///
 /// It is a blocking client, so it must be built on a thread that may block.
-fn client() -> Result<reqwest::blocking::Client, SpansError> {
-    let make = || {
-        let tls = tls::client().map_err(|e| e.to_string())?;
+fn client(authorities: &Authorities) -> Result<reqwest::blocking::Client, SpansError> {
+    let authorities = authorities.clone();
+    let make = move || {
+        let tls = tls::client(&authorities).map_err(|e| e.to_string())?;
         let client = reqwest::blocking::Client::builder()
             .tls_backend_preconfigured(tls)
             .redirect(reqwest::redirect::Policy::none())

@@ -34,10 +34,10 @@ const REVOKE_TIME: Duration = Duration::from_secs(10);
 /// # Errors
 /// The HTTP client cannot be set up.
 pub fn provisioners(config: &Config, chance: &Arc<dyn Chance>) -> Result<Provisioners, String> {
-    let private = config.bind.ip().is_loopback() || config.credentials.tls_terminated;
+    let private = config.bind.ip().is_loopback() || config.tls.encrypts();
     let mut list = Vec::new();
     if !config.credentials.provisioners.is_empty() {
-        let client = Upstreams::new()?;
+        let client = Upstreams::new(&config.tls.authorities)?;
         list.extend(config.credentials.provisioners.iter().map(|one| made(one, &client)));
     }
     if config.credentials.development {
@@ -45,8 +45,8 @@ pub fn provisioners(config: &Config, chance: &Arc<dyn Chance>) -> Result<Provisi
     }
     if !private && !list.is_empty() {
         tracing::warn!(
-            "credentials are provisioned for no job: {} can be reached from elsewhere, and nothing says that TLS ends in \
-             front of it. Set ENTENTE_TLS_TERMINATED=true when it does",
+            "credentials are provisioned for no job: {} can be reached from elsewhere, and neither it nor a proxy in front \
+             of it speaks TLS. Set ENTENTE_TLS_CERTIFICATE_FILE, or ENTENTE_TLS_TERMINATED=true when a proxy does",
             config.bind
         );
     }

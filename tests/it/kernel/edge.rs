@@ -1,4 +1,4 @@
-//! The server's edges: HEAD, metrics, compressed answers, documents that clients keep, and poolers in front of PostgreSQL.
+//! The server's edges: HEAD, TLS, metrics, compressed answers, documents that clients keep, and poolers in front of PostgreSQL.
 
 mod caching;
 mod compression;
@@ -6,3 +6,4 @@ mod head;
 mod metrics;
 mod pooling;
 mod routing;
+mod tls;

@@ -93,7 +93,7 @@ async fn spoken(
         return Ok(refused);
     }
     let visitor = Visitor {
-        base: api.site.base(host(&request), api.limits.tls_terminated),
+        base: api.site.base(host(&request), api.limits.encrypted()),
         objection: require_private(&request, &api, Code::SignatureRequired).err(),
         toolset: Toolset::of_query(request.query_string())?,
         caller: asker.caller,
@@ -114,7 +114,7 @@ async fn spoken(
 
 /// Tells a client without a valid key where OAuth begins (RFC 9728 §5.1).
 fn challenged(mut problem: Problem, request: &HttpRequest, api: &ApiState) -> Problem {
-    let base = api.site.base(host(request), api.limits.tls_terminated);
+    let base = api.site.base(host(request), api.limits.encrypted());
     problem.resource_metadata = Some(format!("{base}/.well-known/oauth-protected-resource/mcp"));
     problem
 }

@@ -53,7 +53,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
 /// Returns the URL of this server for the client, for requests that are meant for it.
 fn base(request: &HttpRequest, api: &ApiState) -> Result<String, Problem> {
     api.site.check(request)?;
-    Ok(api.site.base(host(request), api.limits.tls_terminated))
+    Ok(api.site.base(host(request), api.limits.encrypted()))
 }
 
 /// Allows pages of configured origins to read the response. A cache keeps it for one origin and not for others, so the

@@ -9,7 +9,7 @@ use entente_http::HttpState;
 /// Returns the cookie's name; with TLS, the prefix makes the browser enforce a secure, host-only cookie for
 /// all paths.
 fn name(api: &HttpState) -> &'static str {
-    if api.limits.tls_terminated { "__Host-entente" } else { "entente" }
+    if api.limits.encrypted() { "__Host-entente" } else { "entente" }
 }
 
 /// Returns the key in a request's cookie.
@@ -31,17 +31,17 @@ pub fn take(api: &HttpState) -> String {
 }
 
 fn write(api: &HttpState, value: &str, seconds: u32) -> String {
-    let secure = if api.limits.tls_terminated { "; Secure" } else { "" };
+    let secure = if api.limits.encrypted() { "; Secure" } else { "" };
     format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", name(api))
 }
 
-/// Returns whether the connection cannot be eavesdropped on: a proxy terminates TLS, or the browser runs on
-/// this machine.
+/// Returns whether the connection cannot be eavesdropped on: it has TLS to the server or to a proxy, or the browser
+/// runs on this machine.
 ///
 /// The latter is judged by the `Host` header, which also works through a container or a tunnel.
 pub fn private(request: &HttpRequest, api: &HttpState) -> bool {
     let host = request.headers().get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    api.limits.tls_terminated || is_loopback(host)
+    api.limits.encrypted() || is_loopback(host)
 }
 
 fn is_loopback(host: &str) -> bool {
