@@ -147,7 +147,12 @@ async fn a_login_over_tls_has_a_secure_cookie_and_believes_no_forwarded_address(
     let authority = Authority::new("tls-login");
     let (world, _) = authority.serve().await;
     let client = authority.client();
-    let by = entente_kernel::identity::seeds::development(&world.server.ctx).await.unwrap().unwrap();
+    let by = {
+        let presented = entente_domain::identity::keys::Presented::mint(&*world.server.ctx.chance);
+        entente_kernel::identity::seeds::development(&world.server.ctx, &presented).await
+    }
+    .unwrap()
+    .unwrap();
     let key = by.secret.unwrap().0;
     let base = format!("https://{}", world.address);
     let person = json!({ "id": "human.ada", "kind": "human" });
