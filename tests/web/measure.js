@@ -24,7 +24,7 @@ INSERT INTO messages (channel_id, number, id, intent_id, seq, sender, recipient,
 INSERT INTO pending (channel_id, number, message_id, intent_id, sender, agent_id, is_request)
   SELECT ${id("c")}, 100, ${id("c * 1000 + 100")}, ${id("c")}, ${agent("c")}, ${agent("c * 7 + 3")}, true FROM generate_series(1, 50) c;
 INSERT INTO jobs (id, agent, principal, session_id, counted, lease, fingerprint, generation, payers, trace_id, needs_model, on_lost, max_attempts, created_at)
-  SELECT ${id("n")}, ${agent("n")} || '@1', 'agent.data', ${id("n")}, false, '{}', '\\x00', 0, '{}', md5(n::text), false, 'requeue', 1, ${at("n")} FROM generate_series(1, 10000) n;
+  SELECT ${id("n")}, ${agent("n")} || '@1', 'agent.data', ${id("n")}, false, '{}', sha256('x'), 0, '{}', md5(n::text), false, 'requeue', 1, ${at("n")} FROM generate_series(1, 10000) n;
 INSERT INTO job_clock (job_id, agent, status, last_seq, origin_seq, attempt, abandoned, ended_at)
   SELECT ${id("n")}, ${agent("n")} || '@1', CASE WHEN n > 9900 THEN 'pending' WHEN n % 9 = 0 THEN 'error' ELSE 'success' END, 1, 1, 1, '{}', CASE WHEN n <= 9900 THEN ${at("n")} END FROM generate_series(1, 10000) n;
 ANALYZE;`;
@@ -51,7 +51,7 @@ try {
       const answer = await fetch(server.url + path, { headers: { cookie }, redirect: "manual" });
       const size = (await answer.text()).length;
       times.push(performance.now() - start);
-      if (answer.status !== 200 || size < 500) throw new Error(`${path}: ${answer.status}`);
+      if (answer.status !== 200 || size < 500) throw new Error(`${path}: ${answer.status}\n${server.log().slice(-2000)}`);
     }
     times.sort((a, b) => a - b);
     console.log(`${path.slice(0, 50).padEnd(50)} median ${times[5].toFixed(0).padStart(5)} ms, slowest ${times[10].toFixed(0).padStart(5)} ms`);
