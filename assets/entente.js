@@ -23,7 +23,9 @@ const parts = () => [...document.querySelectorAll("[data-part]")];
 function busy(part) {
   const active = document.activeElement;
   const writes = active && part.contains(active) && active.matches("input, textarea, select");
+  const texts = [...part.querySelectorAll("input:not([type=hidden], [type=radio], [type=checkbox])")];
   return writes || [...part.querySelectorAll("textarea")].some((field) => field.value.trim() !== "")
+    || texts.some((field) => field.value !== field.defaultValue)
     || part.querySelector("input[type=radio]:checked") !== null;
 }
 
@@ -31,6 +33,15 @@ function busy(part) {
 const AGES = "time, [data-age]";
 // Focusable elements.
 const REACH = "a[href], button, summary, input:not([type=hidden]), textarea, select, [tabindex]";
+
+/** Shows the times of day of a page in the reader's time zone. */
+function localise(page) {
+  for (const one of page.querySelectorAll("time[datetime]")) {
+    const at = new Date(one.getAttribute("datetime"));
+    if (!Number.isNaN(at.valueOf())) one.title = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  }
+}
+localise(document);
 
 /** Returns the markup of a part without its ages. */
 function ageless(part) {
@@ -117,6 +128,7 @@ function renew(part, next) {
 
 /** Updates the page to a freshly fetched version. */
 function swap(fresh) {
+  localise(fresh);
   if (fresh.body.dataset.who !== who) {
     if (parts().some(busy)) say(`You are logged in as ${fresh.body.dataset.who} now.`);
     else location.assign(here);

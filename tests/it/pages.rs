@@ -2,9 +2,11 @@
 //! in a real browser.
 
 mod budgets;
+mod charts;
 mod inboxes;
 mod jobs;
 mod queues;
+mod records;
 mod search;
 
 use std::net::SocketAddr;
@@ -133,7 +135,19 @@ async fn every_page_is_shut_to_strangers_and_keeps_to_itself() {
     let world = World::start().await;
     let mut browser = logged_in(&world, "human.ada", false).await;
     let mut stranger = Browser::new(world.address);
-    for path in ["/dashboard", "/dashboard/stream", "/terminal", "/password", "/inboxes", "/search"] {
+    for path in [
+        "/dashboard",
+        "/dashboard/stream",
+        "/terminal",
+        "/password",
+        "/inboxes",
+        "/search",
+        "/intents",
+        "/agents",
+        "/people",
+        "/charts",
+        "/webhooks",
+    ] {
         let page = stranger.get(path).await;
         assert_eq!((page.status, page.location), (303, format!("/login?next={path}")), "{path}");
     }
@@ -141,7 +155,19 @@ async fn every_page_is_shut_to_strangers_and_keeps_to_itself() {
         stranger.get("/dashboard?intent=x&y=%2F").await.location,
         "/login?next=/dashboard%3Fintent%3Dx%26y%3D%252F"
     );
-    for path in ["/login", "/dashboard", "/terminal", "/l/nothing", "/inboxes", "/search"] {
+    for path in [
+        "/login",
+        "/dashboard",
+        "/terminal",
+        "/l/nothing",
+        "/inboxes",
+        "/search",
+        "/intents",
+        "/agents",
+        "/people",
+        "/charts",
+        "/webhooks",
+    ] {
         let page = browser.get(path).await;
         let policy = page.header("content-security-policy");
         assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{path}");

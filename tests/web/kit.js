@@ -51,7 +51,7 @@ async function start() {
   const key = said.match(/ENTENTE_OPERATOR_KEY=(\S+)/)[1];
   const link = said.match(/(http:\S+\/l\/\S+)/)[1];
   return {
-    url, link,
+    url, link, data_dir: join(dir, "data"), log: () => said,
     admin: api(url, key),
     researcher: api(url, "key-researcher", "agent.researcher"),
     data: api(url, "key-data", "agent.data"),

@@ -1,8 +1,10 @@
 //! Data of the dashboard, read across all resources and never written. Everything is bounded and limited to
 //! the viewer's access; the scope `admin` sees all. `overview/work.rs` covers jobs and webhooks.
 
+mod charts;
 mod counts;
 mod levels;
+mod search;
 mod work;
 
 use std::cmp::Reverse;
@@ -10,21 +12,25 @@ use std::cmp::Reverse;
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::{IntentId, MessageId};
+use entente_domain::ids::{ChannelId, IntentId, JobId, MessageId};
 use entente_domain::log::kinds::MESSAGE_EVENTS;
 
 use super::{Caller, Ctx, Outcome};
 use crate::access::membership;
 
+pub use charts::{AnsweredQuestions, EndedJobs, answered_questions, ended_jobs};
 pub use counts::{Counts, counts, health};
 pub use levels::levels;
-pub use work::{Gauge, Receiver, Spend, Work, receivers, works};
+pub use search::{IntentSearch, agent_history, find_intents};
+pub use work::{Gauge, Receiver, Spend, Work, receivers, url_host, works};
 
 /// Maximum number of intents.
 const INTENTS: i64 = 40;
 /// Maximum number of waits.
 const WAITS: i64 = 500;
-/// Maximum number of timeline entries of each kind.
+/// Maximum number of timeline entries on a page.
+pub const ENTRIES_SHOWN: usize = 60;
+/// The same, as a limit of a query.
 const ENTRIES: i64 = 60;
 /// Number of latest intents, and of an intent's latest messages, searched for visible ones.
 const LOOKED_AT: i64 = 2_000;
@@ -93,6 +99,10 @@ pub struct Entry {
     pub who: String,
     /// Recipient and channel, or the subject.
     pub about: String,
+    /// Its channel.
+    pub channel_id: Option<ChannelId>,
+    /// The job that it is about.
+    pub job_id: Option<JobId>,
 }
 
 /// Lists the latest intents that the caller can read, those with the most recent activity first.
@@ -208,51 +218,54 @@ pub async fn waits(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Wait>> {
     Ok(waits.collect())
 }
 
-/// Lists the latest entries of an intent, of all kinds by their numbers in the log, newest first.
+/// Lists the latest entries of an intent, of all kinds by their numbers in the log, newest first; with `before`, those before
+/// that number.
 ///
 /// # Errors
 /// The caller lacks the scope; the intent does not exist or is not readable.
-pub async fn timeline(ctx: &Ctx, caller: &Caller, intent: IntentId) -> Outcome<Vec<Entry>> {
+pub async fn timeline(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent: IntentId,
+    before: Option<i64>,
+) -> Outcome<Vec<Entry>> {
     caller.require(Scope::IntentsRead)?;
     if !caller.has(Scope::Admin) {
         let mut connection = ctx.pool.acquire().await?;
         membership::require(&mut connection, &caller.agent, intent, Level::Read, ctx.now()).await?;
     }
-    let mut entries = events(ctx, intent).await?;
-    entries.extend(messages(ctx, caller, intent).await?);
+    let before = before.unwrap_or(i64::MAX);
+    let mut entries = events(ctx, intent, before).await?;
+    entries.extend(messages(ctx, caller, intent, before).await?);
     entries.sort_by_key(|entry| Reverse(entry.seq));
-    entries.truncate(usize::try_from(ENTRIES).unwrap_or(usize::MAX));
+    entries.truncate(ENTRIES_SHOWN);
     Ok(entries)
 }
 
-async fn events(ctx: &Ctx, intent: IntentId) -> Outcome<Vec<Entry>> {
+async fn events(ctx: &Ctx, intent: IntentId, before: i64) -> Outcome<Vec<Entry>> {
     // An audited message is already in the log as a message.
     let rows = sqlx::query!(
         "-- overview::events
          SELECT seq, event_type, actor, payload, created_at FROM events
-         WHERE intent_id = $1 AND (posted OR event_type <> ALL($3)) ORDER BY seq DESC LIMIT $2",
+         WHERE intent_id = $1 AND seq < $4 AND (posted OR event_type <> ALL($3)) ORDER BY seq DESC LIMIT $2",
         intent.uuid(),
         ENTRIES,
-        &MESSAGE_EVENTS as &[&str]
+        &MESSAGE_EVENTS as &[&str],
+        before
     )
     .fetch_all(&ctx.pool)
     .await?;
-    let entries = rows.into_iter().map(|row| Entry {
-        seq: row.seq,
-        at: row.created_at,
-        lane: lane(&row.event_type),
-        about: about(&row.payload),
-        what: row.event_type,
-        who: row.actor,
-    });
+    let entries = rows
+        .into_iter()
+        .map(|row| event_entry(row.seq, row.created_at, row.event_type, row.actor, &row.payload));
     Ok(entries.collect())
 }
 
-async fn messages(ctx: &Ctx, caller: &Caller, intent: IntentId) -> Outcome<Vec<Entry>> {
+async fn messages(ctx: &Ctx, caller: &Caller, intent: IntentId, before: i64) -> Outcome<Vec<Entry>> {
     let rows = sqlx::query!(
         "-- overview::messages
-         SELECT m.seq, m.message_type, m.sender, m.recipient, m.created_at, ch.name
-         FROM (SELECT * FROM messages WHERE intent_id = $1 ORDER BY seq DESC LIMIT $5) m
+         SELECT m.seq, m.message_type, m.sender, m.recipient, m.created_at, m.channel_id, ch.name
+         FROM (SELECT * FROM messages WHERE intent_id = $1 AND seq < $6 ORDER BY seq DESC LIMIT $5) m
          JOIN channels ch ON ch.id = m.channel_id
          WHERE ($3 OR m.sender = $2 OR ch.created_by = $2
                 OR (ch.member_policy = 'intent' OR $2 = ANY(ch.members))
@@ -262,7 +275,8 @@ async fn messages(ctx: &Ctx, caller: &Caller, intent: IntentId) -> Outcome<Vec<E
         caller.agent,
         caller.has(Scope::Admin),
         ENTRIES,
-        LOOKED_AT
+        LOOKED_AT,
+        before
     )
     .fetch_all(&ctx.pool)
     .await?;
@@ -276,8 +290,26 @@ async fn messages(ctx: &Ctx, caller: &Caller, intent: IntentId) -> Outcome<Vec<E
         },
         what: row.message_type,
         who: row.sender,
+        channel_id: Some(row.channel_id.into()),
+        job_id: None,
     });
     Ok(entries.collect())
+}
+
+/// Returns the entry of an event.
+fn event_entry(seq: i64, at: Timestamp, event_type: String, actor: String, payload: &str) -> Entry {
+    let payload: serde_json::Value = serde_json::from_str(payload).unwrap_or_default();
+    let named = |member: &str| payload.get(member).and_then(serde_json::Value::as_str);
+    Entry {
+        seq,
+        at,
+        lane: lane(&event_type),
+        about: about(&payload),
+        what: event_type,
+        who: actor,
+        channel_id: named("channel_id").and_then(|id| id.parse().ok()),
+        job_id: named("job_id").and_then(|id| id.parse().ok()),
+    }
 }
 
 /// Timeline kind of an event type.
@@ -293,11 +325,10 @@ fn lane(event_type: &str) -> Lane {
 }
 
 /// Short description of an event: the members of its payload that people recognise.
-fn about(payload: &str) -> String {
+fn about(payload: &serde_json::Value) -> String {
     const TELLING: [&str; 8] =
         ["title", "name", "status", "to", "agent_id", "principal_id", "synopsis", "reason"];
-    let Ok(serde_json::Value::Object(members)) = serde_json::from_str(payload) else { return String::new() };
-    let texts = TELLING.iter().filter_map(|member| members.get(*member)?.as_str());
+    let texts = TELLING.iter().filter_map(|member| payload.get(*member)?.as_str());
     texts.take(2).collect::<Vec<_>>().join(", ")
 }
 

@@ -87,3 +87,39 @@ async fn a_stranger_and_another_site_get_nothing_done() {
     assert_eq!(status(&client, id(&job)).await, "pending");
     world.end().await;
 }
+
+#[tokio::test]
+async fn the_events_of_a_job_go_back_to_the_first() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let job = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let claimed = hand.one().await;
+    for n in 0..70 {
+        let event =
+            json!({ "kind": "log", "body": { "level": "info", "message": format!("step {n} of it") } });
+        hand.events(&claimed, json!([event])).await.ok();
+    }
+    let mut eve = logged_in(&world, "human.eve", true).await;
+    let mut path = format!("/jobs/{}", id(&job));
+    let mut seen = 0;
+    for round in 0.. {
+        let page = eve.get(&path).await;
+        seen += page.text.matches(" of it").count();
+        if !page.text.contains("Earlier events") {
+            assert_eq!(round, 2, "of thirty events each");
+            break;
+        }
+        let before = page.between(&format!("<a href=\"/jobs/{}?before=", id(&job)), "\"");
+        path = format!("/jobs/{}?before={before}", id(&job));
+    }
+    assert_eq!(seen, 70, "each once");
+    for odd in ["0", "-5", "9223372036854775807", "-9223372036854775808"] {
+        assert_eq!(eve.get(&format!("/jobs/{}?before={odd}", id(&job))).await.status, 200, "{odd}");
+    }
+    let day = world.ctx().now().format("%Y-%m-%d").to_string();
+    let all = eve.get(&format!("/jobs?from={day}&until={day}")).await.text;
+    assert!(all.contains(id(&job)) && all.contains(&format!("name=\"from\" type=\"date\" value=\"{day}\"")));
+    assert!(!eve.get("/jobs?until=2020-01-01").await.text.contains(id(&job)));
+    world.end().await;
+}

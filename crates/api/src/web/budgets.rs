@@ -6,7 +6,7 @@ use actix_web::{ResponseError as _, web};
 use askama::Template;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::StopId;
+use entente_domain::ids::{BudgetId, StopId};
 use entente_domain::refusal::Refusal;
 use entente_domain::spending::{Usage, Window};
 use entente_domain::stops::Stop;
@@ -53,6 +53,7 @@ struct StopRow {
 }
 
 struct BudgetRow {
+    id: BudgetId,
     name: String,
     scope: String,
     /// `in total`, or `per` and the window.
@@ -78,6 +79,7 @@ fn stop_row(stop: Stop, now: Timestamp) -> StopRow {
 
 fn budget_row(usage: Usage, now: Timestamp) -> BudgetRow {
     BudgetRow {
+        id: usage.budget.id,
         scope: usage.budget.scope.to_string(),
         window: match usage.budget.window {
             Window::Total => "in total".to_owned(),

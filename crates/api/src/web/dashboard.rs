@@ -20,8 +20,9 @@ use serde::Deserialize;
 
 use super::figures::{self, Strip, Waits, lane_name};
 use super::guard::{PageResult, Visitor};
+use super::records::agent_path;
 use super::shell::{Place, Shell};
-use super::words::{When, count, long};
+use super::words::{When, count, long, percent};
 use super::{inboxes, page};
 use crate::ApiState;
 
@@ -123,6 +124,7 @@ struct SpendRow {
 
 struct AgentRow {
     id: String,
+    page: String,
     /// Path of the agent's inbox, if the visitor may look into it.
     inbox: Option<String>,
     role: Option<String>,
@@ -132,6 +134,8 @@ struct AgentRow {
 }
 
 struct ReceiverRow {
+    /// Path of its page, if it is the visitor's own.
+    page: Option<String>,
     host: String,
     agent: String,
     state: String,
@@ -236,7 +240,7 @@ async fn chosen(
         Some(Err(_no_id)) => None,
     };
     let Some(intent) = intent else { return Ok(None) };
-    let entries = overview::timeline(ctx, &visitor.caller, intent.id).await?;
+    let entries = overview::timeline(ctx, &visitor.caller, intent.id, None).await?;
     let now = ctx.now();
     Ok(Some(Chosen {
         id: intent.id,
@@ -304,13 +308,6 @@ fn other_row(wait: &waits::Wait, now: Timestamp) -> WaitRow {
         since: long((now - wait.since).num_seconds().max(0)),
         until: None,
     }
-}
-
-/// Returns a share as a percentage; zero if the whole is zero.
-fn percent(part: f64, whole: f64) -> u32 {
-    let share = if whole > 0.0 { (100.0 * part / whole).clamp(0.0, 100.0) } else { 0.0 };
-    // Searched rather than cast, because the range is small.
-    (0..=100).find(|n| f64::from(*n) >= share - 0.5).unwrap_or(100)
 }
 
 fn job_row(work: &Work, now: Timestamp) -> JobRow {
@@ -382,6 +379,7 @@ fn agent_row(agent: &Agent, caller: &Caller, now: Timestamp) -> AgentRow {
             || caller.grant.key.may_act_as(&agent.agent_id));
     AgentRow {
         inbox: may_look.then(|| inboxes::path(&agent.agent_id)),
+        page: agent_path(&agent.agent_id),
         id: agent.agent_id.clone(),
         role: agent.role_id.clone(),
         status: agent.status.as_str(),
@@ -401,6 +399,7 @@ fn receiver_row(one: &Receiver, now: Timestamp) -> ReceiverRow {
         (None, n, _) => format!("{n} failures in a row"),
     };
     ReceiverRow {
+        page: one.is_own.then(|| format!("/webhooks/{}", one.id)),
         host: one.host.clone(),
         agent: one.agent.clone(),
         state,

@@ -7,8 +7,12 @@ use entente_kernel::overview::{Entry, Lane};
 
 use super::words::When;
 
-/// Maximum number of names in a figure; the list contains all of them.
+/// Maximum number of names on the oval; more are drawn in two columns.
 const NAMES: usize = 24;
+/// Maximum number of names in a column; the list contains all of them.
+const COLUMN: usize = 64;
+/// Distance of two names in a column.
+const LINE: u32 = 20;
 /// Size of the figure of waits, in its own units.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 300.0;
@@ -22,6 +26,8 @@ pub struct Waits {
     pub nodes: Vec<Node>,
     /// Waits between them.
     pub edges: Vec<Edge>,
+    /// Height of the figure.
+    pub height: u32,
 }
 
 /// An agent that waits or is awaited.
@@ -67,18 +73,68 @@ pub fn waits<'a>(waits: impl Iterator<Item = (&'a str, &'a str)>, circles: &'a [
     for wait in waits {
         *counts.entry(wait).or_default() += 1;
     }
+    let circle_of = |name: &str| circles.iter().position(|circle| circle.iter().any(|one| one == name));
     let names = ordered(&counts, circles);
+    if names.len() > NAMES {
+        return columns(&counts, &names, circle_of);
+    }
     let places: BTreeMap<&str, Point> =
         names.iter().zip(0_u32..).map(|(name, at)| (*name, place(at, names.len()))).collect();
-    let circle_of = |name: &str| circles.iter().position(|circle| circle.iter().any(|one| one == name));
     let nodes = places.iter().map(|(name, at)| node(name, *at, circle_of(name).is_some())).collect();
     let edges = counts.iter().filter_map(|((from, to), count)| {
         let (start, end) = (places.get(from)?, places.get(to)?);
         let stuck = circle_of(from).is_some() && circle_of(from) == circle_of(to);
-        let what = if *count == 1 { String::new() } else { format!(", {count} times") };
-        Some(Edge { path: curve(*start, *end), title: format!("{from} waits for {to}{what}"), stuck })
+        Some(Edge { path: curve(*start, *end), title: wait_title(from, to, *count), stuck })
     });
-    Waits { nodes, edges: edges.collect() }
+    Waits { nodes, edges: edges.collect(), height: 300 }
+}
+
+fn wait_title(from: &str, to: &str, count: usize) -> String {
+    let what = if count == 1 { String::new() } else { format!(", {count} times") };
+    format!("{from} waits for {to}{what}")
+}
+
+/// Draws those who wait on the left and whom they wait for on the right: readable with many names, of which one that does both
+/// is on both sides.
+fn columns<'a>(
+    counts: &BTreeMap<(&'a str, &'a str), usize>,
+    names: &[&'a str],
+    circle_of: impl Fn(&str) -> Option<usize>,
+) -> Waits {
+    let waiting: BTreeSet<&str> = counts.keys().map(|pair| pair.0).collect();
+    let left: Vec<&str> = names.iter().copied().filter(|name| waiting.contains(name)).take(COLUMN).collect();
+    // Beside the middle of those who wait for it, so that few lines cross.
+    let middle = |name: &str| {
+        let rows: Vec<u32> =
+            counts.keys().filter(|pair| pair.1 == name).filter_map(|pair| row(&left, pair.0)).collect();
+        rows.iter().sum::<u32>() * 100 / u32::try_from(rows.len()).unwrap_or(1).max(1)
+    };
+    let awaited: BTreeSet<&str> = counts.keys().map(|pair| pair.1).collect();
+    let mut right: Vec<&str> =
+        names.iter().copied().filter(|name| awaited.contains(name)).take(COLUMN).collect();
+    right.sort_by_cached_key(|name| middle(name));
+    let y = |at: u32| f64::from(LINE) * (f64::from(at) + 0.5);
+    let point = |x: f64, at: u32| Point { x, y: y(at) };
+    let draw = |column: &[&str], x: f64| -> Vec<Node> {
+        let all = column.iter().zip(0_u32..);
+        all.map(|(name, at)| node(name, point(x, at), circle_of(name).is_some())).collect()
+    };
+    let edges = counts.iter().filter_map(|(pair, count)| {
+        let (from, to) = (row(&left, pair.0)?, row(&right, pair.1)?);
+        let stuck = circle_of(pair.0).is_some() && circle_of(pair.0) == circle_of(pair.1);
+        let (from, to) = (short(y(from)), short(y(to)));
+        let path = format!("M239 {from} C320 {from} 320 {to} 399 {to}");
+        Some(Edge { path, title: wait_title(pair.0, pair.1, *count), stuck })
+    });
+    let rows = u32::try_from(left.len().max(right.len())).unwrap_or(0);
+    let (mut nodes, others) = (draw(&left, 230.0), draw(&right, 410.0));
+    nodes.extend(others);
+    Waits { nodes, edges: edges.collect(), height: LINE * rows }
+}
+
+/// Returns the row of a name in a column.
+fn row(column: &[&str], name: &str) -> Option<u32> {
+    column.iter().zip(0_u32..).find(|(one, _)| **one == name).map(|(_, at)| at)
 }
 
 /// Returns the names to draw: those in a cycle first, then those with the most connections.
@@ -94,7 +150,6 @@ fn ordered<'a>(counts: &BTreeMap<(&'a str, &'a str), usize>, circles: &'a [Vec<S
         degrees.into_iter().filter(|(name, _)| !drawn.contains(name)).collect();
     others.sort_by_key(|(_, degree)| std::cmp::Reverse(*degree));
     names.extend(others.into_iter().map(|(name, _)| name));
-    names.truncate(NAMES);
     names
 }
 

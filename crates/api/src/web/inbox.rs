@@ -64,7 +64,7 @@ struct Card {
 }
 
 /// Returns the heading of a moment: its synopsis as written or, without one, a description.
-fn headline(shown: &MomentView) -> String {
+pub fn headline(shown: &MomentView) -> String {
     let moment = &shown.moment;
     match (&moment.brief, moment.scrubbed_at.is_some(), &shown.malformed) {
         (Some(brief), _, _) => brief.synopsis.clone(),

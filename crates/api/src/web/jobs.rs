@@ -15,12 +15,13 @@ use entente_domain::arcp::jobs::{Job, JobStatus, labels};
 use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::{JobId, SessionId};
+use entente_domain::ids::{IntentId, JobId, SessionId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::{AppError, Caller, Outcome};
 use serde::Deserialize;
 
 use super::guard::{Form, PageError, PageResult, Visitor};
+use super::records::{agent_path, from_time, until_time};
 use super::shell::{Place, Shell};
 use super::words::{When, long};
 use super::{page, see};
@@ -61,6 +62,8 @@ struct Asked {
     trace_id: String,
     error_code: String,
     dead_letter: String,
+    from: String,
+    until: String,
     cursor: String,
 }
 
@@ -88,6 +91,8 @@ impl Asked {
             trace: given(&self.trace_id).map(|text| text.to_ascii_lowercase()),
             error_code: code.transpose()?,
             dead_letter: given(&self.dead_letter).map(|word| word == "open"),
+            created_after: from_time(&self.from)?,
+            created_before: until_time(&self.until)?,
             limit: STEP,
             cursor: given(&self.cursor),
             ..JobSearch::default()
@@ -199,6 +204,10 @@ struct JobPage {
     rerun_of: Option<JobId>,
     reruns: Vec<JobId>,
     parent: Option<JobId>,
+    intent: Option<IntentId>,
+    /// Paths of the pages of its agent and its submitter.
+    agent_page: String,
+    principal_page: String,
     message: Option<String>,
     /// Whether the visitor may act on the job, and how.
     may: May,
@@ -209,6 +218,8 @@ struct JobPage {
     attempts: Vec<AttemptRow>,
     signals: Vec<SignalRow>,
     events: Vec<EventRow>,
+    /// Number before which there are earlier events.
+    earlier: Option<i64>,
 }
 
 /// The actions that a visitor may take on a job.
@@ -257,9 +268,21 @@ fn job_id(text: &str) -> Result<JobId, PageError> {
     text.parse().map_err(|_no_id| no_job().into())
 }
 
-async fn show(api: web::Data<ApiState>, visitor: Visitor, path: web::Path<String>) -> PageResult {
+/// The part of a job's events that is shown.
+#[derive(Deserialize)]
+struct Part {
+    /// Number of the event before which it ends.
+    before: Option<i64>,
+}
+
+async fn show(
+    api: web::Data<ApiState>,
+    visitor: Visitor,
+    path: web::Path<String>,
+    part: web::Query<Part>,
+) -> PageResult {
     let id = job_id(&path)?;
-    Ok(page(StatusCode::OK, &load(&api, &visitor, id, None).await?))
+    Ok(page(StatusCode::OK, &load(&api, &visitor, id, part.before, None).await?))
 }
 
 /// Loads a job's page, with the reason why an action was refused.
@@ -267,6 +290,7 @@ async fn load(
     api: &ApiState,
     visitor: &Visitor,
     id: JobId,
+    before: Option<i64>,
     fault: Option<String>,
 ) -> Result<JobPage, PageError> {
     let (ctx, caller) = (&api.ctx.arcp, &visitor.caller);
@@ -274,8 +298,9 @@ async fn load(
     let job = &found.job;
     let now = ctx.now();
     let tree = jobs::tree(ctx, caller, id, TREE).await?;
-    let (after, last) =
-        ((found.beside.signals.sent - i64::from(SIGNALS)).max(0), (job.last_seq - EVENTS).max(0));
+    let after = (found.beside.signals.sent - i64::from(SIGNALS)).max(0);
+    let end = before.map_or(job.last_seq, |seq| seq.saturating_sub(1).min(job.last_seq));
+    let last = end.saturating_sub(EVENTS).max(0);
     let attempts = jobs::history(ctx, caller, id).await?.attempts;
     let signals = jobs::sent(ctx, caller, id, after, SIGNALS).await?;
     let (_, events) =
@@ -287,13 +312,18 @@ async fn load(
     let over = job.status.is_terminal();
     let whole = if tree.is_complete { "" } else { " or more" };
     Ok(JobPage {
-        shell: Shell::of(visitor, format!("Job of {}", job.agent), Place::Jobs).at(format!("/jobs/{id}")),
+        shell: Shell::of(visitor, format!("Job of {}", job.agent), Place::Jobs)
+            .at(before.map_or_else(|| format!("/jobs/{id}"), |seq| format!("/jobs/{id}?before={seq}")))
+            .live("/dashboard/stream"),
         fault,
         created: When::new(job.created_at, now),
         facts: facts(&found, now),
         rerun_of: found.beside.links.rerun_of,
         reruns: found.beside.links.reruns.clone(),
         parent: job.parent_id,
+        intent: job.intent_id,
+        agent_page: agent_path(job.agent.split('@').next().unwrap_or_default()),
+        principal_page: agent_path(&job.principal),
         message: error.map(|error| error.message),
         may: May {
             cancel: acts && !over && (caller.has(Scope::Admin) || !job.counted),
@@ -305,7 +335,12 @@ async fn load(
         tree: if tree.count > 1 { tree.nodes.into_iter().map(leaf).collect() } else { Vec::new() },
         attempts: attempts.into_iter().rev().take(ATTEMPTS).map(|tried| attempt_row(tried, now)).collect(),
         signals: signals.into_iter().map(|signal| signal_row(signal, now)).collect(),
-        events: events.into_iter().map(|event| event_row(event, now)).collect(),
+        events: events
+            .into_iter()
+            .filter(|event| event.job_seq <= end)
+            .map(|event| event_row(event, now))
+            .collect(),
+        earlier: (last > 0).then_some(last + 1),
         job: row(job, found.beside, now),
     })
 }
@@ -340,7 +375,6 @@ fn facts(found: &jobs::Description, now: Timestamp) -> Vec<(&'static str, String
         facts
             .push(("Resolved", format!("by {}: {note}", failure.resolved_by.as_deref().unwrap_or("nobody"))));
     }
-    facts.extend(job.intent_id.map(|id| ("Intent", id.to_string())));
     facts.push(("Trace", job.trace_id.clone()));
     facts
 }
@@ -408,7 +442,7 @@ async fn conclude(api: &ApiState, visitor: &Visitor, id: JobId, done: Outcome<Jo
     let message = refusal.message.clone();
     let error = PageError::from(refusal);
     // A refused action reveals nothing: reading the job requires access to it.
-    Ok(page(error.status_code(), &load(api, visitor, id, Some(message)).await?))
+    Ok(page(error.status_code(), &load(api, visitor, id, None, Some(message)).await?))
 }
 
 #[derive(Deserialize)]

@@ -8,7 +8,9 @@
 
 mod answers;
 mod assets;
+mod bars;
 mod budgets;
+mod charts;
 mod cookies;
 mod dashboard;
 mod docs;
@@ -21,6 +23,7 @@ mod jobs;
 mod live;
 mod login;
 mod queues;
+mod records;
 mod search;
 mod shell;
 mod threads;
@@ -51,6 +54,8 @@ pub fn routes(config: &mut web::ServiceConfig) {
     threads::routes(config);
     inboxes::routes(config);
     search::routes(config);
+    records::routes(config);
+    charts::routes(config);
 }
 
 /// Starts a response with the headers common to all pages.

@@ -54,3 +54,10 @@ pub fn long(seconds: i64) -> String {
 pub fn count(n: usize, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
 }
+
+/// Returns a share as a percentage; zero if the whole is zero.
+pub fn percent(part: f64, whole: f64) -> u32 {
+    let share = if whole > 0.0 { (100.0 * part / whole).clamp(0.0, 100.0) } else { 0.0 };
+    // Searched rather than cast, because the range is small.
+    (0..=100).find(|n| f64::from(*n) >= share - 0.5).unwrap_or(100)
+}

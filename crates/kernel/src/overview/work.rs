@@ -85,6 +85,8 @@ pub struct Spend {
 pub struct Receiver {
     /// Its id.
     pub id: EndpointId,
+    /// Whether the caller's principal owns it, so that it may read the endpoint itself.
+    pub is_own: bool,
     /// Agent that owns it.
     pub agent: String,
     /// Host of its URL; the path may contain secrets.
@@ -236,6 +238,15 @@ fn spend(jobs: &BTreeMap<Uuid, Budgeted>) -> Vec<Spend> {
     spend
 }
 
+/// Returns the host of a URL, which alone is shown: other parts may contain secrets.
+#[must_use]
+pub fn url_host(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // Text before an `@` may be a password.
+    authority.rsplit('@').next().unwrap_or_default().to_owned()
+}
+
 /// Lists the caller's webhook receivers, or all for an admin, failing ones first.
 ///
 /// # Errors
@@ -244,7 +255,7 @@ pub async fn receivers(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Receiver>> {
     caller.require(Scope::IntentsRead)?;
     let rows = sqlx::query!(
         r#"-- overview::receivers
-         SELECT e.id, e.agent_id, e.url, e.disabled_reason, coalesce(s.failures, 0) AS "failures!",
+         SELECT e.id, e.agent_id, e.url, e.disabled_reason, e.principal_id = $1 AS "is_own!", coalesce(s.failures, 0) AS "failures!",
                 s.paused_until AS "paused_until?", s.last_error AS "last_error?",
                 s.last_success_at AS "last_success_at?", d.waiting AS "waiting!", d.delivered AS "delivered!",
                 d.failed AS "failed!"
@@ -263,16 +274,11 @@ pub async fn receivers(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Receiver>> {
     )
     .fetch_all(&ctx.pool)
     .await?;
-    let host = |url: &str| {
-        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // Text before an `@` may be a password.
-        authority.rsplit('@').next().unwrap_or_default().to_owned()
-    };
     let receivers = rows.into_iter().map(|row| Receiver {
         id: row.id.into(),
+        is_own: row.is_own,
         agent: row.agent_id,
-        host: host(&row.url.unwrap_or_default()),
+        host: url_host(&row.url.unwrap_or_default()),
         disabled: row.disabled_reason,
         failures: row.failures,
         paused_until: row.paused_until,

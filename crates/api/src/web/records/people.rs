@@ -1,0 +1,174 @@
+//! Principals: the list, and one of them with its keys and the questions to it. A key is revoked here.
+
+use actix_web::http::StatusCode;
+use actix_web::{ResponseError as _, web};
+use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::{Key, Scope};
+use entente_domain::identity::principals::Principal;
+use entente_domain::ids::KeyId;
+use entente_domain::refusal::Refusal;
+use entente_kernel::identity::{keys, principals};
+use entente_kernel::{AppError, Outcome};
+use entente_moments::{self as moments, MomentFilter};
+use serde::Deserialize;
+
+use super::{
+    Action, Button, Item, Link, Listing, Record, STEP, Section, query, question_item, unless_refused,
+};
+use crate::ApiState;
+use crate::web::guard::{Form, PageError, PageResult, Visitor};
+use crate::web::shell::{Place, Shell};
+use crate::web::words::When;
+use crate::web::{page, see};
+
+pub fn routes(config: &mut web::ServiceConfig) {
+    config
+        .route("/people", web::get().to(list))
+        .route("/person", web::get().to(show))
+        .route("/person/revoke", web::post().to(revoke));
+}
+
+/// Returns the path of a principal's page.
+fn path(id: &str) -> String {
+    query("/person", &[("id", id)])
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    after: Option<String>,
+}
+
+async fn list(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Asked>) -> PageResult {
+    let (ctx, caller) = (&api.ctx, &visitor.caller);
+    let is_admin = caller.has(Scope::Admin);
+    // The operations say so too: whoever is no admin reads its own record alone.
+    let found = if is_admin {
+        principals::list(ctx, caller, asked.after.as_deref(), STEP).await?
+    } else {
+        vec![principals::get(ctx, caller, caller.principal()).await?]
+    };
+    let is_full = u32::try_from(found.len()).is_ok_and(|count| count == STEP);
+    let last = found.last().filter(|_| is_full);
+    let shown = Listing {
+        shell: Shell::of(&visitor, "People and programs", Place::Dashboard),
+        title: "People and programs",
+        about: if is_admin { "All that have keys, by name" } else { "You" }.to_owned(),
+        path: "/people",
+        fields: Vec::new(),
+        fault: None,
+        next: last.map(|last| query("/people", &[("after", &last.id)])),
+        items: found.iter().map(|one| item(one, ctx.now())).collect(),
+        empty: "Nobody.",
+    };
+    Ok(page(StatusCode::OK, &shown))
+}
+
+fn item(one: &Principal, now: Timestamp) -> Item {
+    Item {
+        head: Some(Link::to(one.id.clone(), path(&one.id))),
+        pill: Some(one.kind.as_str().to_owned()),
+        about: one.display_name.clone().unwrap_or_default(),
+        at: Some(When::new(one.created_at, now)),
+        ..Item::default()
+    }
+}
+
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+    after: Option<String>,
+}
+
+async fn show(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Named>) -> PageResult {
+    let after = asked.after.as_deref().and_then(|text| text.parse().ok());
+    Ok(page(StatusCode::OK, &load(&api, &visitor, &asked.id, after, None).await?))
+}
+
+async fn load(
+    api: &ApiState,
+    visitor: &Visitor,
+    id: &str,
+    after: Option<KeyId>,
+    fault: Option<String>,
+) -> Outcome<Record> {
+    let (ctx, caller) = (&api.ctx, &visitor.caller);
+    let now = ctx.now();
+    let principal = principals::get(ctx, caller, id).await?;
+    let found = unless_refused(keys::list(ctx, caller, id, after, STEP).await)?;
+    let is_full = u32::try_from(found.len()).is_ok_and(|count| count == STEP);
+    let next = found
+        .last()
+        .filter(|_| is_full)
+        .map(|last| Link::to("Later keys", query("/person", &[("id", id), ("after", &last.id.to_string())])));
+    let of_keys = found.iter().map(|key| key_item(key, now)).collect();
+    let filter = MomentFilter { principal: Some(id.to_owned()), limit: STEP, ..MomentFilter::default() };
+    let (asked, _) = unless_refused(moments::list(&ctx.moments, caller, &filter).await)?;
+    let asked = asked.iter().map(|one| question_item(one, now)).collect();
+    let links = vec![
+        Link::to("as an agent", super::agent_path(id)),
+        Link::to("jobs", query("/jobs", &[("principal", id)])),
+        Link::to("intents", query("/intents", &[("created_by", id)])),
+    ];
+    Ok(Record {
+        shell: Shell::of(visitor, id, Place::Dashboard).at(path(id)),
+        up: Link::to("People and programs", "/people"),
+        title: id.to_owned(),
+        status: Some(principal.kind.as_str().to_owned()),
+        about: principal.display_name.unwrap_or_default(),
+        fault,
+        text: None,
+        facts: vec![
+            ("Created by", vec![Link::to(principal.created_by.clone(), path(&principal.created_by))]),
+            ("Created", vec![Link::plain(When::new(principal.created_at, now).near)]),
+            ("Its", links),
+        ],
+        actions: Vec::new(),
+        sections: vec![
+            Section { next, ..Section::new("keys", "Keys", "No keys.", of_keys) },
+            Section::new("questions", "Questions to it", "None that you may see.", asked),
+        ],
+    })
+}
+
+fn key_item(key: &Key, now: Timestamp) -> Item {
+    let state = match (key.revoked_at, key.in_force(now)) {
+        (Some(_), _) => "revoked",
+        (None, true) => "active",
+        (None, false) => "expired",
+    };
+    let used = key.last_used_at.map_or_else(|| "never".to_owned(), |at| When::new(at, now).near);
+    let button = Button { name: "key", value: key.id.to_string(), label: format!("Revoke {}", key.id) };
+    let action = Action {
+        path: "/person/revoke".to_owned(),
+        fields: vec![("id", key.principal_id.clone())],
+        asks: None,
+        buttons: vec![button],
+    };
+    Item {
+        head: Some(Link::plain(key.label.clone().unwrap_or_else(|| key.id.to_string()))),
+        pill: Some(state.to_owned()),
+        about: format!("by {} · last used {used}", key.created_by),
+        at: Some(When::new(key.created_at, now)),
+        action: (state == "active").then_some(action),
+        ..Item::default()
+    }
+}
+
+#[derive(Deserialize)]
+struct RevokeForm {
+    id: String,
+    key: String,
+}
+
+async fn revoke(api: web::Data<ApiState>, form: Form<RevokeForm>) -> PageResult {
+    let RevokeForm { id, key } = form.fields;
+    let key = key.parse::<KeyId>().map_err(|_no_id| Refusal::not_found("key"))?;
+    let refusal = match keys::revoke(&api.ctx, &form.visitor.caller, key).await {
+        Ok(_key) => return Ok(see(&path(&id)).finish()),
+        Err(AppError::Refused(refusal)) => refusal,
+        Err(failure) => return Err(failure.into()),
+    };
+    let message = refusal.message.clone();
+    let error = PageError::from(refusal);
+    Ok(page(error.status_code(), &load(&api, &form.visitor, &id, None, Some(message)).await?))
+}
