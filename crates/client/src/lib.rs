@@ -12,7 +12,6 @@ pub mod failures;
 mod inbox;
 mod intents;
 mod jobs;
-mod keys;
 mod leases;
 mod messages;
 pub mod moments;
@@ -42,7 +41,7 @@ enum Verb {
     #[command(name = "person")]
     People(people::People),
     #[command(name = "key")]
-    Keys(keys::Keys),
+    Keys(principals::keys::Keys),
     Whoami(principals::Whoami),
     #[command(name = "agent")]
     Agents(agents::Agents),

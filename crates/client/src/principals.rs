@@ -1,5 +1,7 @@
 //! `entente principal` and `entente whoami`: the owners of keys, and the caller's own identity.
 
+pub(super) mod keys;
+
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 

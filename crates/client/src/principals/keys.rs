@@ -5,16 +5,16 @@ use std::io::{self, Write as _};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::Done;
-use super::output::note;
-use super::remote::{Remote, segment};
+use crate::Done;
+use crate::output::note;
+use crate::remote::{Remote, segment};
 
 /// Columns of a list of keys.
 const KEY_COLUMNS: [&str; 7] = ["id", "prefix", "label", "scopes", "act_as", "expires_at", "revoked_at"];
 
 /// Keys: create, list, rotate, revoke
 #[derive(Debug, Args)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     #[command(flatten)]
     remote: Remote,
     #[command(subcommand)]
@@ -64,7 +64,7 @@ enum Verb {
 }
 
 impl Keys {
-    pub(super) async fn run(self) -> Done {
+    pub(crate) async fn run(self) -> Done {
         let api = self.remote.api()?;
         let answer = match self.verb {
             Verb::Create { principal, label, scopes, act_as, expires_at, rate } => {
