@@ -42,8 +42,12 @@ def registered() -> set[str]:
     # What it was built from has a value for each label instead of a field.
     assert 'registry.register("build", ' in source
     names = {"entente_build_info"}
-    pools = (ROOT / "crates" / "runtime" / "src" / "metrics" / "pools.rs").read_text()
-    names |= {f"entente_{name}" for name in re.findall(r'\bfamily\("(\w+)"', pools)}
+    for collector in ("pools.rs", "levels.rs"):
+        text = (ROOT / "crates" / "runtime" / "src" / "metrics" / collector).read_text()
+        found = re.findall(r'\b(?:family|encode_descriptor)\(\s*"(\w+)"', text)
+        assert found, collector
+        names |= {f"entente_{name}" for name in found}
+        names |= {f"entente_{name}_seconds" for name in re.findall(r'\bage\("(\w+)"', text)}
     calls = re.findall(r'registry\.register(_with_unit)?\(\s*"(\w+)",[^;]*?(?:metrics|self)\.(\w+)\.clone\(\)', source, re.S)
     assert len(calls) > 20
     for unit, name, field in calls:
