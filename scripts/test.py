@@ -217,7 +217,9 @@ def bench(run):
 
 def cases(report):
     """Yields each test case of a JUnit report: its element, name, seconds, and a failure's text or None."""
-    for case in xml.parse(report).iter("testcase"):
+    # A failure's text may have control characters, such as colours, which XML has not.
+    text = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "", Path(report).read_text(errors="replace"))
+    for case in xml.fromstring(text).iter("testcase"):
         wrong = next((child for kind in ("failure", "error") for child in case.iter(kind)), None)
         log = None if wrong is None else "\n".join(filter(None, [wrong.get("message"), wrong.text]))
         yield case, case.get("name"), float(case.get("time") or 0), log

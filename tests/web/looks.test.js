@@ -186,7 +186,7 @@ test("an operation is found in the documentation, and opens with its group", asy
   await link.click();
   await page.locator(".opblock.is-open").getByText("Run all jobs of a search again").waitFor();
   await page.screenshot({ path: `${output}/docs-operation.png` });
-  await page.goBack();
+  await page.goto(`${server.url}/docs`);
   await page.getByLabel("Filter by path").fill("there is no such thing");
   await page.getByText("No operation has these words.").waitFor();
   const phone = await window({ viewport: { width: 390, height: 844 }, isMobile: true });
