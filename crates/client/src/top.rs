@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use entente_domain::moments::text::plain;
 use entente_runtime::signals::Signals;
 use rustix::termios::tcgetwinsize;
 use serde_json::{Value, json};
@@ -75,10 +76,13 @@ impl Look {
         Self { counts, running, agents, moments, waits, budgets, counters, at: Instant::now() }
     }
 
-    /// Returns the failure of all questions, if none was answered.
-    fn failure(&self) -> Option<&Failure> {
-        let all = [&self.counts, &self.running, &self.agents, &self.moments, &self.waits, &self.budgets];
-        all.iter().all(|answer| answer.is_err()).then(|| self.counts.as_ref().err()).flatten()
+    /// Requires that one of the questions was answered: a key that may see nothing, or no server, is a failure.
+    fn answered(self) -> Result<Self, Failure> {
+        let others = [&self.running, &self.agents, &self.moments, &self.waits, &self.budgets];
+        match self.counts {
+            Err(failure) if others.iter().all(|answer| answer.is_err()) => Err(failure),
+            _ => Ok(self),
+        }
     }
 
     fn json(&self) -> Value {
@@ -130,15 +134,11 @@ impl Top {
     pub(super) async fn run(self) -> Done {
         let api = self.remote.api()?;
         if self.once || self.remote.json || !io::stdout().is_terminal() {
-            let look = Look::take(&api).await;
-            if look.failure().is_some() {
-                // Asked again for the failure itself, which the exit status tells.
-                return api.get("/jobs/counts", &[]).await.map(|_answer| ()).map_err(Into::into);
-            }
+            let look = Look::take(&api).await.answered()?;
             if self.remote.json {
                 return print_json(&look.json());
             }
-            let lines = view::lines(&look, &[], usize::MAX);
+            let lines = view::lines(&look, &[]);
             lines.iter().try_for_each(|line| writeln!(io::stdout().lock(), "{line}"))?;
             return Ok(());
         }
@@ -154,32 +154,37 @@ impl Top {
 }
 
 async fn watch(api: &Api, url: &str, pause: Duration) -> Done {
+    let head = format!("{url}  every {:.1} s, Ctrl-C ends it", pause.as_secs_f64());
     let mut before: Option<Look> = None;
     loop {
-        let look = Look::take(api).await;
-        if let Some(failure @ (Failure::Refused { status: 400..500, .. } | Failure::Stranger { .. })) =
-            look.failure()
-        {
-            return Err(failure.to_string().into());
-        }
-        let rates = before.as_ref().map(|before| rates(before, &look)).unwrap_or_default();
-        let (width, height) = size();
-        let head = format!("{url}  every {:.1} s, Ctrl-C ends it", pause.as_secs_f64());
-        let mut frame = String::from("\x1b[H");
-        let lines = std::iter::once(head).chain(view::lines(&look, &rates, width));
-        for line in lines.take(height.saturating_sub(1)) {
-            let shown: String = line.chars().take(width).collect();
-            frame += &shown;
-            frame += "\x1b[K\r\n";
-        }
-        frame += "\x1b[J";
-        let mut out = io::stdout().lock();
-        out.write_all(frame.as_bytes())?;
-        out.flush()?;
-        drop(out);
-        before = Some(look);
+        let lines = match Look::take(api).await.answered() {
+            Ok(look) => {
+                let rates = before.as_ref().map(|before| rates(before, &look)).unwrap_or_default();
+                let lines = view::lines(&look, &rates);
+                before = Some(look);
+                lines
+            }
+            // A server that stops or starts is worth waiting for; a refusal is final.
+            Err(failure) if failure.may_pass() => vec![String::new(), plain(&failure.to_string())],
+            Err(failure) => return Err(failure.into()),
+        };
+        draw(&head, &lines)?;
         sleep(pause).await;
     }
+}
+
+/// Replaces the screen's content: as many lines as fit, cut where it ends.
+fn draw(head: &str, lines: &[String]) -> io::Result<()> {
+    let (width, height) = size();
+    let mut frame = String::from("\x1b[H");
+    for line in std::iter::once(head).chain(lines.iter().map(String::as_str)).take(height.saturating_sub(1)) {
+        frame.extend(line.chars().take(width));
+        frame += "\x1b[K\r\n";
+    }
+    frame += "\x1b[J";
+    let mut out = io::stdout().lock();
+    out.write_all(frame.as_bytes())?;
+    out.flush()
 }
 
 /// Columns and rows of the terminal.

@@ -3,6 +3,7 @@
 use std::process::{Command, Output};
 
 use crate::cli::{complaint, text};
+use crate::harness::process::free_address;
 use crate::harness::terminal::Terminal;
 use crate::harness::{Setup, Value, World, json};
 
@@ -80,6 +81,10 @@ async fn what_a_key_may_not_see_is_left_out_with_the_reason() {
     assert!(!text(&shown).contains("human.eve"), "{}", text(&shown));
     let refused = ran(&world, "ent_made_up", &[]).await;
     assert_eq!(refused.status.code(), Some(7), "{}", complaint(&refused));
+    let mut away = command(&world, "ent_made_up", &[]);
+    away.env("ENTENTE_URL", format!("http://{}", free_address()));
+    let away = tokio::task::spawn_blocking(move || away.output().unwrap()).await.unwrap();
+    assert_eq!(away.status.code(), Some(8), "{}", complaint(&away));
     world.end().await;
 }
 

@@ -1,8 +1,9 @@
 //! `entente attach install` and `uninstall`: the hooks and the MCP server in the host's own settings. Everything else in the
 //! files stays as it is, byte for byte; no key is written, because the host passes its environment on.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
@@ -38,7 +39,7 @@ pub(super) fn run(remote: &Remote, host: Host, project: Option<&Path>, prints: b
         } else if before.as_deref().unwrap_or_default() == after {
             writeln!(out, "unchanged: {}", path.display())?;
         } else {
-            write(&path, &after)?;
+            write(&path, before.as_deref(), &after)?;
             writeln!(out, "written: {}", path.display())?;
         }
     }
@@ -292,17 +293,35 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
 /// Replaces a file in one step, with its permissions; a link stays a link.
 ///
 /// # Errors
-/// It cannot be written.
-pub(super) fn write(path: &Path, text: &str) -> Done {
+/// It is another than `before` by now, because the host has changed it; it cannot be written. Then it is left as it is.
+pub(super) fn write(path: &Path, before: Option<&str>, text: &str) -> Done {
     let path = fs::canonicalize(path).unwrap_or_else(|_new| path.to_owned());
+    if read(&path)?.as_deref() != before {
+        let path = path.display();
+        return Err(
+            format!("{path} was changed meanwhile, and was left as it is. Run the command again").into()
+        );
+    }
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     let draft = path.with_extension(format!("entente-{}", std::process::id()));
-    fs::write(&draft, text)?;
-    if let Ok(found) = fs::metadata(&path) {
-        fs::set_permissions(&draft, found.permissions())?;
+    let replaced = drafted(&draft, &path, text).and_then(|()| fs::rename(&draft, &path));
+    if replaced.is_err() {
+        // The failure to write counts.
+        let _left = fs::remove_file(&draft);
     }
-    fs::rename(&draft, &path)?;
-    Ok(())
+    Ok(replaced?)
+}
+
+/// Writes the draft of a file, which never has wider permissions than the file.
+fn drafted(draft: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let permissions = fs::metadata(path).ok().map(|found| found.permissions());
+    let mode = permissions.as_ref().map_or(0o666, PermissionsExt::mode);
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(draft)?;
+    if let Some(permissions) = permissions {
+        file.set_permissions(permissions)?;
+    }
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }

@@ -3,7 +3,7 @@
 
 use std::env::split_paths;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -104,18 +104,18 @@ impl Setup {
             .into());
         }
         let options = self.remote.options();
-        let (mut all, mut is_whole) = (Vec::new(), true);
+        let (mut is_whole, mut is_changing) = (true, false);
         let mut out = io::stdout().lock();
-        for host in found {
+        for host in &found {
             match host.changes(&options) {
                 Ok(files) => {
                     for (path, before, after) in files {
                         let state = state(before.as_deref(), &after);
+                        is_changing |= state != UNCHANGED;
                         writeln!(out, "{}: {} ({state})", host.name, path.display())?;
                         if self.dry_run {
                             writeln!(out, "{}\n", after.trim_end())?;
                         }
-                        all.push((path, before, after));
                     }
                 }
                 Err(failure) => {
@@ -124,17 +124,13 @@ impl Setup {
                 }
             }
         }
-        all.retain(|(_, before, after)| before.as_deref() != Some(after.as_str()));
-        if !self.dry_run && !all.is_empty() {
+        if !self.dry_run && is_changing {
             if !self.yes && !is_agreed(&mut out)? {
                 return Err("nothing was written".into());
             }
-            for (path, _, after) in &all {
-                write(path, after)?;
-                writeln!(out, "written: {}", path.display())?;
-            }
+            is_whole &= attach(&mut out, &found, &options)?;
             note(KEY);
-            if all.iter().any(|(path, ..)| is_of_codex(path)) {
+            if found.iter().any(|host| matches!(host.way, Way::Hooks(Host::Codex))) {
                 note(TRUST);
             }
         }
@@ -142,14 +138,33 @@ impl Setup {
     }
 }
 
-fn is_of_codex(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == "hooks.json")
+/// Writes the files of all hosts; returns whether all could be written. They are computed again: a host may have changed its own
+/// while the user thought about it.
+fn attach(out: &mut impl io::Write, found: &[&Known], options: &[String]) -> Result<bool, Failure> {
+    let mut is_whole = true;
+    for host in found {
+        // What cannot be read was told above.
+        let Ok(files) = host.changes(options) else { continue };
+        for (path, before, after) in files.into_iter().filter(|file| file.1.as_ref() != Some(&file.2)) {
+            match write(&path, before.as_deref(), &after) {
+                Ok(()) => writeln!(out, "written: {}", path.display())?,
+                Err(failure) => {
+                    is_whole = false;
+                    note(&format!("{}: {failure}", host.name));
+                }
+            }
+        }
+    }
+    Ok(is_whole)
 }
+
+/// State of a file that has everything.
+const UNCHANGED: &str = "unchanged";
 
 fn state(before: Option<&str>, after: &str) -> &'static str {
     match before {
         None => "new",
-        Some(before) if before == after => "unchanged",
+        Some(before) if before == after => UNCHANGED,
         Some(_) => "changed",
     }
 }

@@ -10,11 +10,9 @@ use crate::output::cell;
 
 /// Lines of a section, at most.
 const MOST: usize = 12;
-/// Per cent of a budget's use from which it is shown first.
-const NEAR: f64 = 80.0;
 
-/// Returns the lines; `width` is that of the terminal.
-pub(super) fn lines(look: &Look, rates: &[(&'static str, f64)], width: usize) -> Vec<String> {
+/// Returns the lines.
+pub(super) fn lines(look: &Look, rates: &[(&'static str, f64)]) -> Vec<String> {
     let mut lines = Vec::new();
     if !rates.is_empty() {
         let shown: Vec<String> = rates.iter().map(|(label, rate)| format!("{rate:.1} {label}")).collect();
@@ -51,7 +49,7 @@ pub(super) fn lines(look: &Look, rates: &[(&'static str, f64)], width: usize) ->
         rows(&found["deadlocks"], |one| format!("{}  {}", text(&one["agents"]), age(&one["found_at"])))
     });
     section(&mut lines, "BUDGETS", &look.budgets, |found| budgets(&found["budgets"]));
-    lines.into_iter().map(|line| line.chars().take(width).collect()).collect()
+    lines
 }
 
 /// Adds a section; one with nothing in it is left out.
@@ -105,10 +103,9 @@ fn budgets(list: &Value) -> Vec<String> {
         })
         .collect();
     found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    let near = found.iter().filter(|(used, _)| *used >= NEAR).count();
     found
         .iter()
-        .take(MOST.max(near.min(MOST)))
+        .take(MOST)
         .map(|(used, one)| {
             let name = one["name"].as_str().map_or_else(|| text(&one["scope"]), plain);
             let usage = &one["usage"];

@@ -1,12 +1,14 @@
 //! `entente setup`: finds hosts by their folders, shows what it would write, asks, and harms no file.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::cli::{complaint, text};
 use crate::harness::Value;
 use crate::harness::process::Place;
+use crate::harness::terminal::Terminal;
 
 fn setup(home: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
@@ -84,4 +86,57 @@ fn hosts_are_found_and_attached_after_asking() {
     for path in [&cursor, &code, &home.join(".claude.json"), &home.join(".codex/config.toml")] {
         assert!(!fs::read_to_string(path).unwrap().contains("the-secret-key"), "{}", path.display());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_host_changes_while_the_question_stands_is_kept() {
+    let place = Place::new("setup-meanwhile");
+    let cursor = place.0.join(".cursor/mcp.json");
+    fs::create_dir_all(cursor.parent().unwrap()).unwrap();
+    fs::write(&cursor, "{ \"mcpServers\": {} }\n").unwrap();
+    fs::set_permissions(&cursor, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
+    command.arg("setup").env_clear().env("HOME", &place.0).env("PATH", "/nowhere");
+    let path = cursor.clone();
+    let (status, screen) = tokio::task::spawn_blocking(move || {
+        let mut terminal = Terminal::run(&mut command);
+        terminal.until("[y/N]");
+        fs::write(&path, "{ \"mcpServers\": { \"mine\": { \"command\": \"x\" } }, \"late\": true }\n")
+            .unwrap();
+        terminal.enter("y");
+        terminal.end()
+    })
+    .await
+    .unwrap();
+    assert!(status.success(), "{screen}");
+    let kept = json(&cursor);
+    assert_eq!(
+        (&kept["late"], &kept["mcpServers"]["mine"]["command"]),
+        (&true.into(), &"x".into()),
+        "{kept}"
+    );
+    assert_eq!(kept["mcpServers"]["entente"]["command"], "entente");
+    assert_eq!(fs::metadata(&cursor).unwrap().permissions().mode() & 0o777, 0o600);
+    let left: Vec<_> = fs::read_dir(cursor.parent().unwrap()).unwrap().collect();
+    assert_eq!(left.len(), 1, "a draft is left: {left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written_without_a_yes() {
+    let place = Place::new("setup-no");
+    let home = place.0.clone();
+    fs::create_dir_all(home.join(".gemini")).unwrap();
+    let (status, screen) = tokio::task::spawn_blocking(move || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
+        command.arg("setup").env_clear().env("HOME", &home).env("PATH", "/nowhere");
+        let mut terminal = Terminal::run(&mut command);
+        terminal.until("[y/N]");
+        terminal.enter("");
+        terminal.end()
+    })
+    .await
+    .unwrap();
+    assert_eq!(status.code(), Some(1), "{screen}");
+    assert!(screen.contains("nothing was written"), "{screen}");
+    assert!(!place.0.join(".gemini/settings.json").exists());
 }
