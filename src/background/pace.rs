@@ -78,12 +78,8 @@ mod tests {
     const SHORTEST: Duration = Duration::from_millis(5);
 
     /// Takes steps that take this long, and this long for each entry, while others write or not. Returns the last rest.
-    fn after(
-        pace: &mut Pace<i64>,
-        steps: i64,
-        (fixed, per_entry): (Duration, Duration),
-        are_writing: bool,
-    ) -> Duration {
+    fn after(pace: &mut Pace<i64>, steps: i64, work: (Duration, Duration), are_writing: bool) -> Duration {
+        let (fixed, per_entry) = work;
         let mut rest = Duration::ZERO;
         for step in 0..steps {
             let took = fixed + per_entry * u32::try_from(pace.entries()).unwrap();

@@ -7,6 +7,7 @@ use entente_domain::identity::keys::Presented;
 use entente_kernel::identity::seeds;
 use tokio::process::Command;
 
+use super::harness::process::Place;
 use super::harness::{Setup, World};
 
 /// Upper bound for the whole tour.
@@ -37,8 +38,8 @@ async fn every_block_works_as_pasted() {
     // The keys that `entente dev` prints: one for agents and a separate one for the operator.
     let presented = Presented::mint(&*world.ctx().chance);
     let agents = seeds::development_agents(world.ctx(), &presented).await.unwrap().unwrap().secret.unwrap();
-    let dir = std::env::temp_dir().join(format!("entente-tour-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
+    let place = Place::new("readme");
+    let dir = &place.0;
     let program = Path::new(env!("CARGO_BIN_EXE_entente")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     // Whatever a block starts in the background ends with the shell.
@@ -46,7 +47,7 @@ async fn every_block_works_as_pasted() {
     std::os::unix::fs::symlink(concat!(env!("CARGO_MANIFEST_DIR"), "/examples"), dir.join("examples"))
         .unwrap();
     let mut shell = Command::new("bash");
-    shell.arg("-c").arg(script).current_dir(&dir).env("PATH", path).kill_on_drop(true);
+    shell.arg("-c").arg(script).current_dir(dir).env("PATH", path).kill_on_drop(true);
     shell
         .env("ENTENTE_API_KEY", agents.0)
         .env("ENTENTE_OPERATOR_KEY", &admin.headers()[0].1)
@@ -77,6 +78,5 @@ async fn every_block_works_as_pasted() {
     ] {
         assert!(said.contains(part), "the tour did not show `{part}`:\n{said}\n{complaint}");
     }
-    std::fs::remove_dir_all(&dir).unwrap();
     world.end().await;
 }

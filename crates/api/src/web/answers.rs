@@ -1,16 +1,16 @@
 //! Actions of a person on a moment's page: answering in one of the three ways, asking for detail, replying,
 //! closing a deliberation. Each is a form; a refusal is shown on the same page, and no entered text is lost.
 
-use actix_web::{HttpResponse, ResponseError as _, web};
+use actix_web::{HttpResponse, web};
 use entente_domain::ids::MomentId;
 use entente_domain::moments::Resolution;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::{AppError, Outcome};
+use entente_kernel::Outcome;
 use entente_moments as moments;
 use entente_moments::MomentView;
 use serde::Deserialize;
 
-use super::guard::{Form, PageError, PageResult, Visitor};
+use super::guard::{Form, PageResult, Visitor, concluded};
 use super::inbox::{Draft, after, moment_id};
 use super::see;
 use crate::ApiState;
@@ -108,14 +108,11 @@ async fn conclude(
     done: Outcome<MomentView>,
     draft: Draft,
 ) -> PageResult {
-    let refusal = match done {
+    let refused = match concluded(done)? {
         Ok(_) => return Ok(see(&format!("/inbox/{id}")).finish()),
-        Err(AppError::Refused(refusal)) => refusal,
-        Err(failure) => return Err(failure.into()),
+        Err(refused) => refused,
     };
-    let message = refusal.message.clone();
-    let error = PageError::from(refusal);
     // A failed attempt reveals nothing: reading the moment requires access to it.
     let shown = moments::get(&api.ctx.moments, &visitor.caller, id).await?;
-    Ok(after(visitor, shown, api.ctx.now(), error.status_code(), message, draft))
+    Ok(after(visitor, shown, api.ctx.now(), refused.status, refused.message, draft))
 }

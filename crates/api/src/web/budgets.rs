@@ -2,7 +2,7 @@
 //! budgets and may stop; others see what pays for their own work.
 
 use actix_web::http::StatusCode;
-use actix_web::{ResponseError as _, web};
+use actix_web::web;
 use askama::Template;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
@@ -12,10 +12,10 @@ use entente_domain::spending::{Usage, Window};
 use entente_domain::stops::Stop;
 use entente_domain::subjects::Subject;
 use entente_kernel::spending::{budgets, reports};
-use entente_kernel::{AppError, Outcome, stops};
+use entente_kernel::{Outcome, stops};
 use serde::Deserialize;
 
-use super::guard::{Form, PageError, PageResult, Visitor};
+use super::guard::{Form, PageResult, Visitor, concluded};
 use super::shell::{Place, Shell};
 use super::words::When;
 use super::{page, see};
@@ -120,14 +120,10 @@ async fn show(api: web::Data<ApiState>, visitor: Visitor) -> PageResult {
 
 /// Redirects to the page; after a refusal, renders it with the reason.
 async fn conclude(api: &ApiState, visitor: &Visitor, done: Outcome<()>) -> PageResult {
-    let refusal = match done {
-        Ok(()) => return Ok(see("/budgets").finish()),
-        Err(AppError::Refused(refusal)) => refusal,
-        Err(failure) => return Err(failure.into()),
-    };
-    let message = refusal.message.clone();
-    let error = PageError::from(refusal);
-    Ok(page(error.status_code(), &load(api, visitor, Some(message)).await?))
+    match concluded(done)? {
+        Ok(()) => Ok(see("/budgets").finish()),
+        Err(refused) => Ok(page(refused.status, &load(api, visitor, Some(refused.message)).await?)),
+    }
 }
 
 #[derive(Deserialize)]

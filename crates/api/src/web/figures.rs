@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use entente_domain::clock::Timestamp;
 use entente_kernel::overview::{Entry, Lane};
 
-use super::words::When;
+use super::words::{When, shortened};
 
 /// Maximum number of names on the oval; more are drawn in two columns.
 const NAMES: usize = 24;
@@ -170,16 +170,9 @@ fn node(name: &str, at: Point, stuck: bool) -> Node {
     } else {
         ("start", x + 13.0, y + 4.5)
     };
+    // The list beside the figure has the whole name.
     let name = shortened(name, 24);
     Node { name, x: short(x), y: short(y), text_x: short(text_x), text_y: short(text_y), anchor, stuck }
-}
-
-/// Shortens a name that would not fit into the figure; the list shows all of it.
-fn shortened(name: &str, most: usize) -> String {
-    if name.chars().count() <= most {
-        return name.to_owned();
-    }
-    name.chars().take(most - 1).chain(['…']).collect()
 }
 
 /// Returns the path of a curve between two dots.

@@ -15,7 +15,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_http::HttpState;
 use entente_http::error::Problem;
 use entente_kernel::identity::authentication;
-use entente_kernel::{AppError, Caller};
+use entente_kernel::{AppError, Caller, Outcome};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -49,6 +49,31 @@ pub enum PageError {
         /// Seconds until a retry makes sense.
         retry_after: Option<u64>,
     },
+}
+
+/// Refusal of a form, to show on the page that the form is on.
+#[derive(Debug)]
+pub struct FormRefusal {
+    /// Status of the response.
+    pub status: StatusCode,
+    /// Message to show.
+    pub message: String,
+}
+
+/// Splits the result of a form's operation: what was done, or its refusal, which its page shows. Any other failure is an error of
+/// the request.
+///
+/// # Errors
+/// The operation failed and was not refused.
+pub fn concluded<T>(done: Outcome<T>) -> Result<Result<T, FormRefusal>, PageError> {
+    match done {
+        Ok(done) => Ok(Ok(done)),
+        Err(AppError::Refused(refusal)) => {
+            let status = entente_http::error::status(refusal.code);
+            Ok(Err(FormRefusal { status, message: refusal.message }))
+        }
+        Err(failure) => Err(failure.into()),
+    }
 }
 
 /// Result of a page handler.

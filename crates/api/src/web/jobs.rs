@@ -2,7 +2,7 @@
 //! runs it again or resolves it here, as far as their key allows. The API has more (`crates/arcp-api`).
 
 use actix_web::http::StatusCode;
-use actix_web::{ResponseError as _, web};
+use actix_web::web;
 use askama::Template;
 use entente_arcp::jobs;
 use entente_arcp::jobs::{Beside, Canceller, JobSearch, Node, RerunAsk, Signal, Stored, Tried};
@@ -20,10 +20,10 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::{AppError, Caller, Outcome};
 use serde::Deserialize;
 
-use super::guard::{Form, PageError, PageResult, Visitor};
+use super::guard::{Form, PageError, PageResult, Visitor, concluded};
 use super::records::{agent_path, from_time, until_time};
 use super::shell::{Place, Shell};
-use super::words::{When, long};
+use super::words::{When, long, shortened};
 use super::{page, see};
 use crate::ApiState;
 
@@ -419,11 +419,7 @@ fn signal_row(signal: Signal, now: Timestamp) -> SignalRow {
 }
 
 fn event_row(event: Stored, now: Timestamp) -> EventRow {
-    let mut text: String = event.body.chars().take(SHORT + 1).collect();
-    if text.chars().count() > SHORT {
-        text.pop();
-        text.push('…');
-    }
+    let text = shortened(&event.body, SHORT);
     EventRow {
         seq: event.job_seq,
         kind: event.kind.unwrap_or(event.type_),
@@ -434,15 +430,12 @@ fn event_row(event: Stored, now: Timestamp) -> EventRow {
 
 /// Redirects to a job's page; after a refusal, renders the page with the reason.
 async fn conclude(api: &ApiState, visitor: &Visitor, id: JobId, done: Outcome<JobId>) -> PageResult {
-    let refusal = match done {
+    let refused = match concluded(done)? {
         Ok(shown) => return Ok(see(&format!("/jobs/{shown}")).finish()),
-        Err(AppError::Refused(refusal)) => refusal,
-        Err(failure) => return Err(failure.into()),
+        Err(refused) => refused,
     };
-    let message = refusal.message.clone();
-    let error = PageError::from(refusal);
     // A refused action reveals nothing: reading the job requires access to it.
-    Ok(page(error.status_code(), &load(api, visitor, id, None, Some(message)).await?))
+    Ok(page(refused.status, &load(api, visitor, id, None, Some(refused.message)).await?))
 }
 
 #[derive(Deserialize)]

@@ -2,7 +2,7 @@
 //! buttons that pause, drain and open its queue.
 
 use actix_web::http::StatusCode;
-use actix_web::{ResponseError as _, web};
+use actix_web::web;
 use askama::Template;
 use entente_arcp::limits::JobLimit;
 use entente_arcp::queues::State;
@@ -10,10 +10,10 @@ use entente_arcp::{limits, queues};
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::{AppError, Outcome};
+use entente_kernel::Outcome;
 use serde::Deserialize;
 
-use super::guard::{Form, PageError, PageResult, Visitor};
+use super::guard::{Form, PageResult, Visitor, concluded};
 use super::shell::{Place, Shell};
 use super::words::When;
 use super::{page, see};
@@ -128,12 +128,8 @@ async fn change(api: web::Data<ApiState>, form: Form<ChangeForm>) -> PageResult 
         })?;
         queues::change(ctx, caller, agent.trim(), state, reason).await
     };
-    let refusal = match changed.await {
-        Ok(_queue) => return Ok(see("/queues").finish()),
-        Err(AppError::Refused(refusal)) => refusal,
-        Err(failure) => return Err(failure.into()),
-    };
-    let message = refusal.message.clone();
-    let error = PageError::from(refusal);
-    Ok(page(error.status_code(), &load(&api, &form.visitor, Some(message)).await?))
+    match concluded(changed.await)? {
+        Ok(_queue) => Ok(see("/queues").finish()),
+        Err(refused) => Ok(page(refused.status, &load(&api, &form.visitor, Some(refused.message)).await?)),
+    }
 }

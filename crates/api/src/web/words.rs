@@ -28,6 +28,14 @@ impl When {
     }
 }
 
+/// Returns the beginning of a long text, of so many characters at most.
+pub fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}
+
 /// Escapes a text for a part of a URL.
 pub fn escaped(text: &str) -> String {
     text.bytes()

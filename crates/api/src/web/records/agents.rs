@@ -1,7 +1,7 @@
 //! Agents: the search, and one agent with its jobs, questions and line of time. A person drains it and lets it work again here.
 
 use actix_web::http::StatusCode;
-use actix_web::{ResponseError as _, web};
+use actix_web::web;
 use entente_arcp::jobs::{self, JobSearch};
 use entente_domain::arcp::jobs::Job;
 use entente_domain::arcp::versions::AgentRef;
@@ -21,7 +21,7 @@ use super::{
     question_item, unless_refused, wrong,
 };
 use crate::ApiState;
-use crate::web::guard::{Form, PageError, PageResult, Visitor};
+use crate::web::guard::{Form, PageResult, Visitor, concluded};
 use crate::web::shell::{Place, Shell};
 use crate::web::words::When;
 use crate::web::{inboxes, page, see};
@@ -272,12 +272,10 @@ async fn change(api: web::Data<ApiState>, form: Form<ChangeForm>) -> PageResult 
         )
         .into()),
     };
-    let refusal = match done {
-        Ok(_agent) => return Ok(see(&agent_path(&id)).finish()),
-        Err(AppError::Refused(refusal)) => refusal,
-        Err(failure) => return Err(failure.into()),
-    };
-    let message = refusal.message.clone();
-    let error = PageError::from(refusal);
-    Ok(page(error.status_code(), &load(&api, &form.visitor, &id, Some(message)).await?))
+    match concluded(done)? {
+        Ok(_agent) => Ok(see(&agent_path(&id)).finish()),
+        Err(refused) => {
+            Ok(page(refused.status, &load(&api, &form.visitor, &id, Some(refused.message)).await?))
+        }
+    }
 }

@@ -13,12 +13,12 @@ use entente_kernel::messages::MessageFilter;
 use entente_openintent::{channels, messages};
 use serde::Deserialize;
 
-use super::{Item, Link, Record, STEP, Section, channel_status, query, shortened};
+use super::{Item, Link, Record, SHORT, STEP, Section, channel_status, query};
 use crate::ApiState;
 use crate::web::guard::{PageResult, Visitor};
 use crate::web::page;
 use crate::web::shell::{Place, Shell};
-use crate::web::words::When;
+use crate::web::words::{When, shortened};
 
 pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/channels/{id}", web::get().to(show));
@@ -97,7 +97,7 @@ fn item(message: &Message, now: Timestamp) -> Item {
         pill: Some(message.message_type.as_str().to_owned()),
         about: format!("to {to} · {} · {}", message.status.as_str(), message.id),
         at: Some(When::new(message.created_at, now)),
-        text: Some(shortened(message.payload.as_str())),
+        text: Some(shortened(message.payload.as_str(), SHORT)),
         ..Item::default()
     }
 }

@@ -1,14 +1,14 @@
 //! Intents: the search, and one intent with its channels, tasks, questions and line of time. A person changes its status here.
 
 use actix_web::http::StatusCode;
-use actix_web::{ResponseError as _, web};
+use actix_web::web;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
 use entente_domain::openintent::intents::{Intent, IntentStatus};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::overview::{self, IntentSearch, IntentSummary};
-use entente_kernel::{AppError, Caller, Outcome, not_found};
+use entente_kernel::{Caller, Outcome, not_found};
 use entente_moments::{self as moments, MomentFilter};
 use entente_openintent::channels::{self, ChannelFilter};
 use entente_openintent::intents;
@@ -20,7 +20,7 @@ use super::{
     given, query, question_item, unless_refused, until_time, wrong,
 };
 use crate::ApiState;
-use crate::web::guard::{Form, PageError, PageResult, Visitor};
+use crate::web::guard::{Form, PageError, PageResult, Visitor, concluded};
 use crate::web::shell::{Place, Shell};
 use crate::web::words::When;
 use crate::web::{page, see};
@@ -289,13 +289,10 @@ async fn change(api: web::Data<ApiState>, path: web::Path<String>, form: Form<Ch
         Some(status) => intents::set_status(ctx, caller, id, version, status, reason.as_deref()).await,
         None => Err(Refusal::new(Code::InvalidParameter, "That is no status of an intent.").into()),
     };
-    let refusal = match done {
+    let refused = match concluded(done)? {
         Ok(_intent) => return Ok(see(&format!("/intents/{id}")).finish()),
-        Err(AppError::Refused(refusal)) => refusal,
-        Err(failure) => return Err(failure.into()),
+        Err(refused) => refused,
     };
-    let message = refusal.message.clone();
-    let error = PageError::from(refusal);
     // A refused action reveals nothing: reading the intent requires access to it.
-    Ok(page(error.status_code(), &load(&api, &form.visitor, id, None, Some(message)).await?))
+    Ok(page(refused.status, &load(&api, &form.visitor, id, None, Some(refused.message)).await?))
 }

@@ -223,15 +223,6 @@ fn unless_refused<T: Default>(result: Outcome<T>) -> Outcome<T> {
     }
 }
 
-fn shortened(text: &str) -> String {
-    let mut short: String = text.chars().take(SHORT + 1).collect();
-    if short.chars().count() > SHORT {
-        short.pop();
-        short.push('…');
-    }
-    short
-}
-
 fn channel_status(status: ChannelStatus) -> &'static str {
     match status {
         ChannelStatus::Open => "open",

@@ -1,14 +1,14 @@
 //! Principals: the list, and one of them with its keys and the questions to it. A key is revoked here.
 
 use actix_web::http::StatusCode;
-use actix_web::{ResponseError as _, web};
+use actix_web::web;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::{Key, Scope};
 use entente_domain::identity::principals::Principal;
 use entente_domain::ids::KeyId;
 use entente_domain::refusal::Refusal;
+use entente_kernel::Outcome;
 use entente_kernel::identity::{keys, principals};
-use entente_kernel::{AppError, Outcome};
 use entente_moments::{self as moments, MomentFilter};
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ use super::{
     Action, Button, Item, Link, Listing, Record, STEP, Section, query, question_item, unless_refused,
 };
 use crate::ApiState;
-use crate::web::guard::{Form, PageError, PageResult, Visitor};
+use crate::web::guard::{Form, PageResult, Visitor, concluded};
 use crate::web::shell::{Place, Shell};
 use crate::web::words::When;
 use crate::web::{page, see};
@@ -163,12 +163,10 @@ struct RevokeForm {
 async fn revoke(api: web::Data<ApiState>, form: Form<RevokeForm>) -> PageResult {
     let RevokeForm { id, key } = form.fields;
     let key = key.parse::<KeyId>().map_err(|_no_id| Refusal::not_found("key"))?;
-    let refusal = match keys::revoke(&api.ctx, &form.visitor.caller, key).await {
-        Ok(_key) => return Ok(see(&path(&id)).finish()),
-        Err(AppError::Refused(refusal)) => refusal,
-        Err(failure) => return Err(failure.into()),
-    };
-    let message = refusal.message.clone();
-    let error = PageError::from(refusal);
-    Ok(page(error.status_code(), &load(&api, &form.visitor, &id, None, Some(message)).await?))
+    match concluded(keys::revoke(&api.ctx, &form.visitor.caller, key).await)? {
+        Ok(_key) => Ok(see(&path(&id)).finish()),
+        Err(refused) => {
+            Ok(page(refused.status, &load(&api, &form.visitor, &id, None, Some(refused.message)).await?))
+        }
+    }
 }
