@@ -108,9 +108,8 @@ async fn conclude(
     done: Outcome<MomentView>,
     draft: Draft,
 ) -> PageResult {
-    let refused = match concluded(done)? {
-        Ok(_) => return Ok(see(&format!("/inbox/{id}")).finish()),
-        Err(refused) => refused,
+    let Err(refused) = concluded(done)? else {
+        return Ok(see(&format!("/inbox/{id}")).finish());
     };
     // A failed attempt reveals nothing: reading the moment requires access to it.
     let shown = moments::get(&api.ctx.moments, &visitor.caller, id).await?;
