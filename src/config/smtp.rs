@@ -47,12 +47,15 @@ impl Reader<'_> {
         let parsed = smtp_url(&text);
         let Some(from) = from else {
             self.faults.push(
-                "ENTENTE_SMTP_URL: needs ENTENTE_SMTP_FROM, the sender of mails, such as entente@example.com".to_owned(),
+                "ENTENTE_SMTP_URL: needs ENTENTE_SMTP_FROM, the sender of mails, such as entente@example.com"
+                    .to_owned(),
             );
             return None;
         };
         if from.parse::<lettre::message::Mailbox>().is_err() {
-            self.faults.push(format!("ENTENTE_SMTP_FROM={from}: must be a mail address, such as entente@example.com"));
+            self.faults.push(format!(
+                "ENTENTE_SMTP_FROM={from}: must be a mail address, such as entente@example.com"
+            ));
         }
         if self.text("ENTENTE_PUBLIC_URL").is_none() {
             self.faults.push(
@@ -85,9 +88,10 @@ fn smtp_url(text: &str) -> Result<SmtpConfig, &'static str> {
     };
     let host = url.host().ok_or(FORM)?;
     let (name, is_local) = match host {
-        Host::Domain(name) => {
-            (name.to_owned(), name.parse::<IpAddr>().map_or(name == "localhost", |address| address.is_loopback()))
-        }
+        Host::Domain(name) => (
+            name.to_owned(),
+            name.parse::<IpAddr>().map_or(name == "localhost", |address| address.is_loopback()),
+        ),
         Host::Ipv4(address) => (address.to_string(), address.is_loopback()),
         Host::Ipv6(address) => (address.to_string(), address.is_loopback()),
     };

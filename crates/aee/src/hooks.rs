@@ -32,7 +32,11 @@ impl Hook for Aee {
         subjects: &'a [String],
     ) -> Reaction<'a, Vec<(String, WaitingItem)>> {
         Box::pin(async move {
-            if topic == Topic::Approval { approvals::notified(ctx, person, subjects).await } else { Ok(Vec::new()) }
+            if topic == Topic::Approval {
+                approvals::notified(ctx, person, subjects).await
+            } else {
+                Ok(Vec::new())
+            }
         })
     }
 

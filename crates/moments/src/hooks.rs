@@ -56,7 +56,11 @@ impl Hook for Moments {
         subjects: &'a [String],
     ) -> Reaction<'a, Vec<(String, WaitingItem)>> {
         Box::pin(async move {
-            if topic == Topic::Decision { notifying::waiting(ctx, person, subjects).await } else { Ok(Vec::new()) }
+            if topic == Topic::Decision {
+                notifying::waiting(ctx, person, subjects).await
+            } else {
+                Ok(Vec::new())
+            }
         })
     }
 

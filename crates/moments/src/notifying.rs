@@ -35,11 +35,8 @@ pub(super) async fn tell(
         (Some(second), None) => [Some(second), None],
         _ => [Some(moment.principal_id.as_str()), second],
     };
-    let occasion = Occasion {
-        topic: Topic::Decision,
-        agent: Some(&moment.agent_id),
-        deadline: moment.expires_at,
-    };
+    let occasion =
+        Occasion { topic: Topic::Decision, agent: Some(&moment.agent_id), deadline: moment.expires_at };
     let told: Vec<Told<'_>> = people
         .into_iter()
         .flatten()
@@ -49,7 +46,11 @@ pub(super) async fn tell(
 }
 
 /// Returns those of these moments that still wait for the person.
-pub(super) async fn waiting(ctx: &Ctx, person: &str, subjects: &[String]) -> Outcome<Vec<(String, WaitingItem)>> {
+pub(super) async fn waiting(
+    ctx: &Ctx,
+    person: &str,
+    subjects: &[String],
+) -> Outcome<Vec<(String, WaitingItem)>> {
     let id = |subject: &str| MomentId::from_str(subject.split('/').next()?).ok();
     let ids: Vec<Uuid> = subjects.iter().filter_map(|subject| Some(id(subject)?.uuid())).collect();
     let mut conn = ctx.pool.acquire().await?;

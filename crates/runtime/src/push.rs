@@ -109,7 +109,8 @@ pub fn encrypt(payload: &[u8], key: &[u8; 65], secret: &[u8; 16]) -> Result<Vec<
     let prk = Salt::new(HKDF_SHA256, &salt).extract(&input);
     let content_key: [u8; 16] = derived(&prk, &[b"Content-Encoding: aes128gcm\0"])?;
     let nonce: [u8; 12] = derived(&prk, &[b"Content-Encoding: nonce\0"])?;
-    let sealing = UnboundKey::new(&AES_128_GCM, &content_key).map_err(|_unspecified| "no key can be derived")?;
+    let sealing =
+        UnboundKey::new(&AES_128_GCM, &content_key).map_err(|_unspecified| "no key can be derived")?;
     let mut sealed = payload.to_vec();
     // The delimiter of the last record (RFC 8188 §2).
     sealed.push(2);

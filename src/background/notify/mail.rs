@@ -67,7 +67,8 @@ impl Mailer {
 
     /// Sends a message; `id` is the left side of its `Message-ID`, the same in every attempt.
     pub(super) async fn send(&self, to: &str, id: &str, message: &Message<'_>) -> Result<(), Failed> {
-        let to: Address = to.parse().map_err(|_fault| refused("its address is no mail address".to_owned()))?;
+        let to: Address =
+            to.parse().map_err(|_fault| refused("its address is no mail address".to_owned()))?;
         let mail = lettre::Message::builder()
             .from(self.from.clone())
             .to(Mailbox::new(None, to))

@@ -42,6 +42,7 @@ pub fn traces(sweep: Sweep) -> &'static str {
         Sweep::InboxRings
         | Sweep::InboxEntries
         | Sweep::Lineages
+        | Sweep::OldNotifications
         | Sweep::Reports
         | Sweep::Federation
         | Sweep::Vaults

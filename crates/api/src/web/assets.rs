@@ -42,8 +42,9 @@ pub static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(include_bytes!("../../../../assets/entente.js"), "text/javascript; charset=utf-8")
 });
 /// Service worker that shows push messages.
-static PUSH: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new(include_bytes!("../../../../assets/push.js"), "text/javascript; charset=utf-8"));
+static PUSH: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new(include_bytes!("../../../../assets/push.js"), "text/javascript; charset=utf-8")
+});
 /// Logo.
 static MARK: LazyLock<Asset> =
     LazyLock::new(|| Asset::new(include_bytes!("../../../../assets/mark.svg"), "image/svg+xml"));

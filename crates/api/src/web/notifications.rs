@@ -7,9 +7,7 @@ use askama::Template;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::ContactId;
 use entente_domain::inbox::quiet::QuietHours;
-use entente_domain::notifications::{
-    Address, ContactKind, ContactSettings, Digest, PushKeys, Topic,
-};
+use entente_domain::notifications::{Address, ContactKind, ContactSettings, Digest, PushKeys, Topic};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::Outcome;
 use entente_kernel::notifications::Contact;
@@ -150,11 +148,7 @@ impl ContactForm {
             _ => NEVER,
         };
         [
-            TopicChoice {
-                name: "decision",
-                about: "Decisions that wait for me",
-                mode: mode(&self.decision),
-            },
+            TopicChoice { name: "decision", about: "Decisions that wait for me", mode: mode(&self.decision) },
             TopicChoice {
                 name: "approval",
                 about: "Tasks that wait for an approval",
@@ -321,11 +315,7 @@ async fn make(api: &ApiState, visitor: &Visitor, form: &ContactForm) -> Outcome<
     Ok(())
 }
 
-async fn change(
-    api: web::Data<ApiState>,
-    path: web::Path<String>,
-    form: Form<ContactForm>,
-) -> PageResult {
+async fn change(api: web::Data<ApiState>, path: web::Path<String>, form: Form<ContactForm>) -> PageResult {
     let Form { visitor, fields } = form;
     let id: ContactId = entente_http::body::id("contact point", &path)
         .map_err(|_fault| Refusal::new(Code::NotFound, "There is no such contact point."))?;

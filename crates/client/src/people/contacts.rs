@@ -4,9 +4,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use crate::output::note;
 use crate::remote::{Api, Remote, segment};
 use crate::{Done, Failure};
-use crate::output::note;
 
 /// Members of a contact point that a line shows.
 const SHOWN: [&str; 7] = ["id", "kind", "address", "label", "active", "last_sent_at", "last_error"];
@@ -90,7 +90,10 @@ impl Settings {
                 .split_once('-')
                 .ok_or_else(|| format!("`{quiet}` must be FROM-TO, such as 22:00-07:00"))?;
             let except = &self.except;
-            set("quiet_hours", json!({ "from": from.trim(), "to": to.trim(), "time_zone": self.time_zone, "except": except }));
+            set(
+                "quiet_hours",
+                json!({ "from": from.trim(), "to": to.trim(), "time_zone": self.time_zone, "except": except }),
+            );
         }
         if let Some(after) = self.after {
             set("after_seconds", json!(after));

@@ -226,7 +226,9 @@ impl Message<'_> {
                  If it was not you, do nothing: without the code no other message comes.\n"
             ),
             Content::Test => {
-                format!("Decisions that wait for you will be told here.\n\nWhat you are told, and when: {settings}\n")
+                format!(
+                    "Decisions that wait for you will be told here.\n\nWhat you are told, and when: {settings}\n"
+                )
             }
         }
     }
@@ -236,9 +238,7 @@ impl Message<'_> {
     #[must_use]
     pub fn slack(&self) -> Value {
         let plain = |text: &str| json!({ "type": "plain_text", "text": text, "emoji": false });
-        let link = |url: &str, text: &str| {
-            json!({ "type": "context", "elements": [{ "type": "mrkdwn", "text": format!("<{url}|{text}>") }] })
-        };
+        let link = |url: &str, text: &str| json!({ "type": "context", "elements": [{ "type": "mrkdwn", "text": format!("<{url}|{text}>") }] });
         let mut blocks = Vec::new();
         match self.content {
             Content::Waiting { items, .. } => {
@@ -316,11 +316,16 @@ impl Message<'_> {
             Content::Waiting { items: [only], .. } => self.about(only),
             Content::Waiting { items, .. } => {
                 let few = items.iter().take(3);
-                let lines: Vec<String> =
-                    few.map(|item| self.quote(item).map_or_else(|| self.about(item), |quote| line(&quote, SHORT))).collect();
+                let lines: Vec<String> = few
+                    .map(|item| {
+                        self.quote(item).map_or_else(|| self.about(item), |quote| line(&quote, SHORT))
+                    })
+                    .collect();
                 lines.join("\n")
             }
-            Content::Confirmation(_) | Content::Test => "Decisions that wait for you will be told here.".to_owned(),
+            Content::Confirmation(_) | Content::Test => {
+                "Decisions that wait for you will be told here.".to_owned()
+            }
         }
     }
 }

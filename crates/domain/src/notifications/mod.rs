@@ -226,8 +226,10 @@ impl ContactSettings {
     pub fn check(&self) -> Result<(), Refusal> {
         let collected = self.digest.as_ref().map_or(&[][..], |digest| &digest.topics);
         if let Some(both) = self.topics.iter().find(|topic| collected.contains(topic)) {
-            let message =
-                format!("`{}` is told at once or collected, not both. Take it out of one of the lists.", both.as_str());
+            let message = format!(
+                "`{}` is told at once or collected, not both. Take it out of one of the lists.",
+                both.as_str()
+            );
             return fault("digest.topics", message);
         }
         if self.topics.is_empty() && collected.is_empty() {

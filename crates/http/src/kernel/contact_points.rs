@@ -1,7 +1,7 @@
 //! Routes of contact points: where a person is told by mail, chat or push that something waits for them, and when.
 
 use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
-use entente_domain::identity::keys::Dialect;
+use entente_domain::identity::keys::{Dialect, Scope};
 use entente_domain::ids::ContactId;
 use entente_domain::notifications::{Address, ContactKind, ContactSettings, PushKeys};
 use entente_kernel::notifications::Contact;
@@ -251,6 +251,7 @@ struct PushKeyBody {
 #[utoipa::path(operation_id = "get_push_key", tag = "people",
     responses((status = 200, description = "The key", body = PushKeyBody)))]
 #[get("/contact-points/push-key")]
-async fn push_key(api: web::Data<HttpState>, _asker: Asker) -> Reply {
+async fn push_key(api: web::Data<HttpState>, asker: Asker) -> Reply {
+    asker.caller.require(Scope::MomentsRead)?;
     ok(&PushKeyBody { public_key: api.ctx.notifications.push_key.public().to_owned() })
 }

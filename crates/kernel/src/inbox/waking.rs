@@ -43,12 +43,7 @@ pub(crate) async fn entries(
     for row in rows {
         let settings: Settings = serde_json::from_str(&row.settings)?;
         if !settings.is_quiet(now) || row.breaks_through {
-            found.push(Waking {
-                place: row.place,
-                opened_at: row.opened_at,
-                kind: row.kind,
-                what: row.what,
-            });
+            found.push(Waking { place: row.place, opened_at: row.opened_at, kind: row.kind, what: row.what });
         }
     }
     Ok(found)
@@ -61,7 +56,11 @@ pub(crate) fn subject(opened_at: Timestamp, place: i64) -> String {
 
 /// Returns those of these entries ([`subject`]) of a person's inbox that should still wake, as they are told. Senders and
 /// contents are left to the page, which shows what the person may read then.
-pub(crate) async fn items(ctx: &Ctx, person: &str, subjects: &[String]) -> Outcome<Vec<(String, WaitingItem)>> {
+pub(crate) async fn items(
+    ctx: &Ctx,
+    person: &str,
+    subjects: &[String],
+) -> Outcome<Vec<(String, WaitingItem)>> {
     let place = |subject: &String| subject.rsplit_once('.')?.1.parse::<i64>().ok();
     let places: Vec<i64> = subjects.iter().filter_map(place).collect();
     let mut conn = ctx.pool.acquire().await?;
@@ -76,5 +75,9 @@ pub(crate) async fn items(ctx: &Ctx, person: &str, subjects: &[String]) -> Outco
         };
         (subject(one.opened_at, one.place), item)
     };
-    Ok(found.into_iter().filter(|one| subjects.contains(&subject(one.opened_at, one.place))).map(item).collect())
+    Ok(found
+        .into_iter()
+        .filter(|one| subjects.contains(&subject(one.opened_at, one.place)))
+        .map(item)
+        .collect())
 }

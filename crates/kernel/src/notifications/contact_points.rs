@@ -63,8 +63,7 @@ pub async fn create(
     ask.settings.check()?;
     check_label(ask.label.as_deref().unwrap_or_default())?;
     if ask.address.kind == ContactKind::Mail && !ctx.notifications.sends_mail {
-        let message =
-            "This server sends no mail: its operator sets ENTENTE_SMTP_URL and ENTENTE_SMTP_FROM. Use another kind.";
+        let message = "This server sends no mail: its operator sets ENTENTE_SMTP_URL and ENTENTE_SMTP_FROM. Use another kind.";
         return Err(Refusal::field(Code::Unprocessable, "kind", "value", message).into());
     }
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
@@ -152,7 +151,9 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: ContactId, change: ContactCh
             rows::save_health(work.conn(), &contact).await?;
             rows::poke(work.conn(), &[(id, now)]).await?;
         }
-        Some(false) if contact.disabled.is_none() => contact.disabled = Some((now, "by its person".to_owned())),
+        Some(false) if contact.disabled.is_none() => {
+            contact.disabled = Some((now, "by its person".to_owned()))
+        }
         _ => {}
     }
     rows::save(work.conn(), &contact).await?;
@@ -183,7 +184,8 @@ pub async fn confirm(ctx: &Ctx, caller: &Caller, id: ContactId, code: &str) -> O
         contact.code_tries += 1;
         rows::save(work.conn(), &contact).await?;
         work.commit().await?;
-        let message = "This is not the code that was sent there. Look at the newest message from this server.";
+        let message =
+            "This is not the code that was sent there. Look at the newest message from this server.";
         return Err(fault(message).into());
     }
     (contact.confirmed_at, contact.code) = (Some(now), None);
@@ -221,9 +223,8 @@ pub async fn test(ctx: &Ctx, caller: &Caller, id: ContactId) -> Outcome<Contact>
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: ContactId) -> Outcome<()> {
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
     let found = rows::find(work.conn(), id).await?;
-    let found = found.filter(|contact| {
-        require_own(caller, &contact.person).is_ok() || caller.has(Scope::Admin)
-    });
+    let found =
+        found.filter(|contact| require_own(caller, &contact.person).is_ok() || caller.has(Scope::Admin));
     let contact = found.ok_or_else(|| not_found("contact point"))?;
     let now = work.now();
     rows::remove(work.conn(), id, now).await?;

@@ -87,7 +87,8 @@ impl TryFrom<Row> for Contact {
     type Error = AppError;
 
     fn try_from(row: Row) -> Outcome<Self> {
-        let kind = ContactKind::parse(&row.kind).ok_or_else(|| unknown("kind of contact point", &row.kind))?;
+        let kind =
+            ContactKind::parse(&row.kind).ok_or_else(|| unknown("kind of contact point", &row.kind))?;
         let push_keys = row.push_keys.as_deref().map(serde_json::from_str::<PushKeys>).transpose()?;
         Ok(Self {
             id: row.id.into(),

@@ -220,11 +220,7 @@ pub async fn failed(ctx: &Ctx, lease: &ContactLease, outgoing: &Outgoing, how: F
     (health.last_error, health.last_error_at) = (Some(error), Some(now));
     let rest = pause(health.failures, failure, retry_after);
     health.rests_until = (rest > 0).then(|| plus_seconds(now, rest)).or(health.rests_until);
-    let reason = if failure.gone() {
-        Some("gone")
-    } else {
-        given_up(since, now).then_some("failing")
-    };
+    let reason = if failure.gone() { Some("gone") } else { given_up(since, now).then_some("failing") };
     if let Some(reason) = reason {
         contact.disabled = Some((now, reason.to_owned()));
         work.record(event_draft(Kind::ContactDisabled, &contact, SYSTEM));
