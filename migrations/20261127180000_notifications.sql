@@ -1,5 +1,4 @@
--- What people are told by mail, chat or push: their contact points, and a queue for each of them.
-
+-- Contact points: where a person is told by mail, chat or push what waits for them.
 CREATE TABLE contact_points (
     id             uuid PRIMARY KEY,
     principal_id   text NOT NULL REFERENCES principals (id),
@@ -38,6 +37,7 @@ CREATE INDEX contact_points_of_person ON contact_points (principal_id, id);
 CREATE INDEX contact_points_due ON contact_points (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX contact_points_removed ON contact_points (removed_at) WHERE removed_at IS NOT NULL;
 
+-- Notifications: what a contact point is to be told, once each.
 CREATE TABLE notifications (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     contact_id   uuid NOT NULL REFERENCES contact_points (id),

@@ -1,10 +1,10 @@
 //! Requests to push services (RFC 8030): encrypted for the browser, and signed by the server.
 
+use entente_domain::canonical::{hex, sha256};
 use entente_domain::clock::Timestamp;
 use entente_domain::notifications::forms::Message;
 use entente_domain::notifications::{Address, PushKeys};
 use entente_runtime::push::{PAYLOAD_BYTES, PushKey, encrypt};
-use sha2::{Digest as _, Sha256};
 use url::Url;
 
 /// Seconds for which a push service keeps a message for a browser that is offline: a day.
@@ -52,5 +52,7 @@ pub(super) fn request(
 
 /// Returns the name by which a repeated message replaces the one before (RFC 8030 §5.4): 32 characters of base64url.
 fn topic(id: &str) -> String {
-    Sha256::digest(id).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    let mut digest = hex(&sha256(id));
+    digest.truncate(32);
+    digest
 }

@@ -152,7 +152,7 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: ContactId, change: ContactCh
             rows::poke(work.conn(), &[(id, now)]).await?;
         }
         Some(false) if contact.disabled.is_none() => {
-            contact.disabled = Some((now, "by its person".to_owned()))
+            contact.disabled = Some((now, "by its person".to_owned()));
         }
         _ => {}
     }

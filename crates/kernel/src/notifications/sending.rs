@@ -99,7 +99,7 @@ pub async fn load(ctx: &Ctx, lease: &ContactLease) -> Outcome<Option<Outgoing>> 
     let due = queue::due(&mut conn, lease.id, now).await?;
     drop(conn);
     if let Some(first) = due.iter().find(|one| one.occasion().is_none()) {
-        return Ok(about_itself(contact, first));
+        return Ok(Some(about_itself(contact, first)));
     }
     let mut items = Vec::new();
     let (mut sent, mut changes) = (Vec::new(), Vec::new());
@@ -129,14 +129,14 @@ pub async fn load(ctx: &Ctx, lease: &ContactLease) -> Outcome<Option<Outgoing>> 
     Ok(Some(Outgoing { contact, batch: Batch::Waiting { items, is_reminder }, id, due: sent }))
 }
 
-/// Returns the message about the contact point itself, if it is not confirmed already.
-fn about_itself(contact: Contact, due: &Due) -> Option<Outgoing> {
+/// Returns the message about the contact point itself.
+fn about_itself(contact: Contact, due: &Due) -> Outgoing {
     let batch = match due.reason {
         Reason::Confirmation => Batch::Confirmation(due.subject.clone()),
         Reason::Test | Reason::Topic(_) => Batch::Test,
     };
     let id = id_of(&contact, Some(due));
-    Some(Outgoing { contact, batch, id, due: vec![due.clone()] })
+    Outgoing { contact, batch, id, due: vec![due.clone()] }
 }
 
 fn id_of(contact: &Contact, first: Option<&Due>) -> String {
@@ -179,9 +179,13 @@ pub async fn sent(ctx: &Ctx, lease: &ContactLease, outgoing: &Outgoing) -> Outco
             reminders.push(queue::New::of_occasion(contact.id, occasion, &one.subject, one.step + 1, at));
         }
     }
+    // What waits is told right after the message that confirms or tries the contact point.
+    let is_about_itself = outgoing.due.iter().all(|one| one.topic().is_none());
     let health = &mut contact.health;
     (health.failures, health.failing_since, health.last_sent_at) = (0, None, Some(now));
-    health.rests_until = Some(plus_seconds(now, SPACING_SECONDS));
+    if !is_about_itself {
+        health.rests_until = Some(plus_seconds(now, SPACING_SECONDS));
+    }
     rows::save_health(&mut tx, &contact).await?;
     if !reminders.is_empty() {
         queue::insert(&mut tx, &reminders, now).await?;
