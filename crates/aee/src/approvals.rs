@@ -8,19 +8,15 @@ use chrono::TimeDelta;
 use entente_domain::aee::envelopes::approvals as domain;
 use entente_domain::aee::envelopes::approvals::Decision;
 use entente_domain::aee::envelopes::pairing::{Pair, PairStatus};
-use entente_domain::aee::envelopes::receipt::{Receipt, ReceiptStatus, Voucher};
+use entente_domain::aee::envelopes::receipt::{ReceiptStatus, Voucher};
 use entente_domain::aee::envelopes::{EnvelopeType, drafts, is_bus, read, signing};
 use entente_domain::canonical::sha256;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::authority;
 use entente_domain::identity::keys::Scope;
 use entente_domain::limits::TEXT_BYTES;
-use entente_domain::notifications::Topic;
-use entente_domain::notifications::forms::WaitingItem;
-use entente_domain::notifications::times::Occasion;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::identity::principals;
-use entente_kernel::notifications::{self, Audience, Told};
 use entente_kernel::{AppError, Caller, Outcome, not_found};
 use sqlx::PgConnection;
 
@@ -171,61 +167,6 @@ async fn ids(
     .fetch_all(conn)
     .await?;
     Ok(ids)
-}
-
-/// Queues notifications of the tasks among these new envelopes that wait for approval, for all who may decide; returns whether
-/// there are any.
-pub(crate) async fn tell(
-    ctx: &Ctx,
-    conn: &mut PgConnection,
-    taken: &[(&PreparedEnvelope, &Receipt)],
-    now: Timestamp,
-) -> Outcome<bool> {
-    let held = taken.iter().filter(|(_, receipt)| receipt.status == ReceiptStatus::Held);
-    let told: Vec<Told<'_>> = held
-        .map(|(prepared, receipt)| Told {
-            audience: Audience::Anybody {
-                only: ctx.state.settings.approver.as_deref(),
-                except: [&prepared.envelope.sender, prepared.principal.as_deref().unwrap_or_default()],
-            },
-            occasion: Occasion {
-                topic: Topic::Approval,
-                agent: Some(&prepared.envelope.sender),
-                deadline: receipt.deadline,
-            },
-            subject: &receipt.id,
-        })
-        .collect();
-    if told.is_empty() { Ok(false) } else { notifications::tell(conn, &told, now).await }
-}
-
-/// Returns those of these tasks that still wait, for a person who is neither their sender nor handed them in.
-pub(crate) async fn notified(
-    ctx: &entente_kernel::Ctx,
-    person: &str,
-    subjects: &[String],
-) -> Outcome<Vec<(String, WaitingItem)>> {
-    let rows = sqlx::query!(
-        r#"-- approvals::notified
-         SELECT e.id, e.sender, e.purpose, max(p.deadline) AS deadline
-         FROM aee_envelopes e JOIN aee_pairs p ON p.task_id = e.id
-         WHERE e.id = ANY ($1) AND p.status = 'held' AND (p.deadline IS NULL OR p.deadline > $2)
-           AND e.sender <> $3 AND e.principal_id IS DISTINCT FROM $3
-         GROUP BY e.id, e.sender, e.purpose"#,
-        subjects,
-        ctx.now(),
-        person
-    )
-    .fetch_all(&ctx.pool)
-    .await?;
-    let item = |quote, agent, deadline| WaitingItem {
-        topic: Topic::Approval,
-        quote: Some(quote),
-        agent: Some(agent),
-        deadline,
-        path: "/inbox".to_owned(),
-    };
-    Ok(rows.into_iter().map(|row| (row.id, item(row.purpose, row.sender, row.deadline))).collect())
 }
 
 /// Decides about a task, once: delivers it, or sends an error to its sender.

@@ -7,7 +7,7 @@ use entente_kernel::hooks::{Hook, Reaction};
 use entente_kernel::wakeups::WakeKey;
 use sqlx::PgConnection;
 
-use super::{approvals, mailboxes};
+use super::{mailboxes, notifying};
 
 /// The hooks of AEE.
 pub struct Aee;
@@ -33,7 +33,7 @@ impl Hook for Aee {
     ) -> Reaction<'a, Vec<(String, WaitingItem)>> {
         Box::pin(async move {
             if topic == Topic::Approval {
-                approvals::notified(ctx, person, subjects).await
+                notifying::waiting(ctx, person, subjects).await
             } else {
                 Ok(Vec::new())
             }

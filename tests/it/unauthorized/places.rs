@@ -34,6 +34,7 @@ impl Places {
         places.extend(super::governance::make(world, &owner, &intent).await);
         places.extend(super::coord::make(world, &owner, &intent).await);
         places.extend(super::spending::make(world).await);
+        places.push(("contact_point_id", super::people::contact_point(world).await));
         Self(places)
     }
 
@@ -102,7 +103,6 @@ impl Places {
             ("corr", "thread-private".to_owned()),
             ("envelope_id", "envelope-private".to_owned()),
             ("moment_id", moment["id"].as_str().unwrap().to_owned()),
-            ("contact_point_id", super::people::contact_point(world).await),
             ("dispatch_id", super::federation::DISPATCH.to_owned()),
             // Only an admin learns whether it exists.
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),

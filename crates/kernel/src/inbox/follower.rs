@@ -179,7 +179,7 @@ async fn enter(ctx: &Ctx, conn: &mut PgConnection, items: &[Item]) -> Outcome<En
         })
         .collect();
     let is_queued = ctx.webhooks.queue_rings(conn, &rings, now).await?;
-    let is_told = notifications::tell_rings(conn, &rings, now).await?;
+    let is_told = notifications::rings::tell(conn, &rings, now).await?;
     let mut told: Vec<String> = added.into_iter().map(|one| one.agent).collect();
     told.sort_unstable();
     told.dedup();

@@ -14,7 +14,6 @@ mod readers;
 pub mod reading;
 mod rows;
 pub mod sweeps;
-pub(crate) mod waking;
 
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;

@@ -43,7 +43,7 @@ pub async fn ring(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     }
     rows::ring(&mut tx, &rung).await?;
     let is_queued = ctx.webhooks.queue_rings(&mut tx, &rings, now).await?;
-    let is_told = notifications::tell_rings(&mut tx, &rings, now).await?;
+    let is_told = notifications::rings::tell(&mut tx, &rings, now).await?;
     tx.commit().await?;
     if is_told {
         ctx.notifications.wake();

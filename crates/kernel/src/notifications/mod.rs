@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `contact_points.rs` has the operations on contact points, `rows.rs` their rows with the leases and the health of the
-//! receivers, `queue.rs` what each is to be told, `sending.rs` the work of the sender (`src/background/notify.rs`).
+//! receivers, `queue.rs` what each is to be told, `rings.rs` what wakes in people's inboxes, `sending.rs` the work of the sender (`src/background/notify.rs`).
 //! The times and words are in `entente_domain::notifications`.
 //!
 //! A contact point sees by its person, not by a key ([ADR 28](../../../../docs/adr/0028-told-by-the-person.md)): a
@@ -16,19 +16,17 @@
 pub mod contact_points;
 mod push_keys;
 mod queue;
+pub(crate) mod rings;
 mod rows;
 pub mod sending;
 
 use entente_domain::clock::Timestamp;
-use entente_domain::inbox::Ring;
-use entente_domain::notifications::Topic;
 use entente_domain::notifications::times::Occasion;
 use entente_runtime::push::PushKey;
 use sqlx::PgConnection;
 use tokio::sync::Notify;
 
 use crate::Outcome;
-use crate::inbox::waking;
 pub use push_keys::open;
 pub use rows::{Contact, ContactHealth};
 
@@ -129,20 +127,4 @@ pub async fn tell(conn: &mut PgConnection, told: &[Told<'_>], now: Timestamp) ->
     }
     queue::insert(conn, &queued, now).await?;
     Ok(true)
-}
-
-/// Queues notifications for the rings of people's inboxes, in the transaction in which the entries ring; otherwise as [`tell`].
-pub(crate) async fn tell_rings(conn: &mut PgConnection, rings: &[Ring], now: Timestamp) -> Outcome<bool> {
-    let subjects: Vec<String> =
-        rings.iter().map(|ring| waking::subject(ring.opened_at, ring.place)).collect();
-    let told: Vec<Told<'_>> = rings
-        .iter()
-        .zip(&subjects)
-        .map(|(ring, subject)| Told {
-            audience: Audience::Person(&ring.agent),
-            occasion: Occasion { topic: Topic::Inbox, agent: None, deadline: None },
-            subject,
-        })
-        .collect();
-    tell(conn, &told, now).await
 }

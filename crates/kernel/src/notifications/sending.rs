@@ -15,8 +15,8 @@ use entente_domain::webhooks::retries::{Failure, again_after, given_up, pause};
 
 use super::contact_points::event_draft;
 use super::queue::{self, Change, Due};
+use super::rings;
 use super::rows::{self, Contact};
-use crate::inbox::waking;
 use crate::{Ctx, IntentTx, Outcome};
 pub use rows::ContactLease;
 
@@ -153,7 +153,7 @@ async fn waiting(ctx: &Ctx, person: &str, due: &[Due]) -> Outcome<Vec<(Topic, St
             continue;
         }
         let items = if topic == Topic::Inbox {
-            waking::items(ctx, person, &subjects).await?
+            rings::items(ctx, person, &subjects).await?
         } else {
             ctx.hooks.waiting(ctx, person, topic, &subjects).await?
         };

@@ -17,7 +17,7 @@ use super::deliveries::{self, Queue};
 use super::endpoints;
 use super::{Post, Webhooks};
 use crate::identity::entities::speaks_for;
-use crate::inbox::waking;
+use crate::notifications::rings;
 use crate::{Caller, Outcome};
 
 fn post(ring: &Ring, now: Timestamp) -> Post {
@@ -97,7 +97,7 @@ pub(super) async fn current(
         bodies.iter().filter_map(|body| Some(serde_json::from_str::<Body>(body).ok()?.data)).collect();
     let places: Vec<i64> = asked.iter().map(|data| data.place).collect();
     let mut ids = HashSet::new();
-    for entry in waking::entries(conn, &caller.agent, &places, now).await? {
+    for entry in rings::entries(conn, &caller.agent, &places, now).await? {
         let of_entry = asked.iter().filter(|data| data.place == entry.place);
         ids.extend(of_entry.map(|data| ring_id(&caller.agent, entry.opened_at, data.place, data.rings)));
     }

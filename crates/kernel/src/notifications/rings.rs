@@ -1,11 +1,14 @@
-//! Entries that should wake their agent now, for those who are told by other ways than reading: webhooks and notifications.
+//! Rings of inboxes: entries that should wake their agent now, for those who are told by other ways than reading, and the
+//! notifications of people's own. Reads the tables of the inboxes.
 
 use entente_domain::clock::Timestamp;
-use entente_domain::inbox::Settings;
+use entente_domain::inbox::{Ring, Settings};
 use entente_domain::notifications::Topic;
 use entente_domain::notifications::forms::WaitingItem;
+use entente_domain::notifications::times::Occasion;
 use sqlx::PgConnection;
 
+use super::{Audience, Told};
 use crate::{Ctx, Outcome};
 
 /// An entry that should wake.
@@ -80,4 +83,20 @@ pub(crate) async fn items(
         .filter(|one| subjects.contains(&subject(one.opened_at, one.place)))
         .map(item)
         .collect())
+}
+
+/// Queues notifications for the rings of people's inboxes, in the transaction in which the entries ring; otherwise as
+/// [`super::tell`].
+pub(crate) async fn tell(conn: &mut PgConnection, rings: &[Ring], now: Timestamp) -> Outcome<bool> {
+    let subjects: Vec<String> = rings.iter().map(|ring| subject(ring.opened_at, ring.place)).collect();
+    let told: Vec<Told<'_>> = rings
+        .iter()
+        .zip(&subjects)
+        .map(|(ring, subject)| Told {
+            audience: Audience::Person(&ring.agent),
+            occasion: Occasion { topic: Topic::Inbox, agent: None, deadline: None },
+            subject,
+        })
+        .collect();
+    super::tell(conn, &told, now).await
 }
