@@ -349,3 +349,46 @@ for (const form of document.querySelectorAll("form[data-filter]")) {
   form.addEventListener("submit", (event) => event.preventDefault());
   narrow();
 }
+
+// Times are meant in the person's own zone, unless they say otherwise.
+for (const field of document.querySelectorAll("[data-zone]")) {
+  if (!field.value) field.value = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
+}
+
+// Push messages: subscribes this browser, and sends the subscription with the form.
+for (const form of document.querySelectorAll("form[data-push]")) {
+  const button = form.querySelector("button");
+  const note = form.querySelector("[data-push-note]");
+  const say = (text) => { note.textContent = text; };
+  if (!("serviceWorker" in navigator) || !("PushManager" in window)) {
+    say("This browser has no push messages, or the connection is not encrypted.");
+    continue;
+  }
+  button.disabled = false;
+  say("The browser asks you first. Messages are encrypted on their way to it.");
+  form.addEventListener("submit", async (event) => {
+    if (form.elements.address.value) return;
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      if (await Notification.requestPermission() !== "granted") {
+        say("The browser does not let this page tell you anything. Allow notifications in its settings for this page.");
+        return;
+      }
+      await navigator.serviceWorker.register("/push.js");
+      const worker = await navigator.serviceWorker.ready;
+      const base64 = form.dataset.push.replaceAll("-", "+").replaceAll("_", "/");
+      const key = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+      const made = (await worker.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key })).toJSON();
+      form.elements.address.value = made.endpoint;
+      form.elements.p256dh.value = made.keys.p256dh;
+      form.elements.auth.value = made.keys.auth;
+      form.elements.label.value = navigator.userAgentData?.platform ?? "";
+      form.submit();
+    } catch (fault) {
+      say(`The browser could not subscribe: ${fault.message}. Its push service may be out of reach.`);
+    } finally {
+      button.disabled = false;
+    }
+  });
+}

@@ -18,6 +18,7 @@ pub mod peers;
 mod quotas;
 mod sessions;
 mod site;
+pub mod smtp;
 pub mod templates;
 pub mod tls;
 mod vaults;
@@ -52,6 +53,7 @@ use self::first_key::FirstKey;
 use self::http::HttpConfig;
 use self::names::Judged;
 use self::peers::PeerConfig;
+use self::smtp::SmtpConfig;
 use self::tls::TlsConfig;
 
 /// Log format.
@@ -144,6 +146,8 @@ pub struct Config {
     pub ingest: IngestSettings,
     /// Public addresses of this server.
     pub site: Site,
+    /// Mail server for notifications of people; `None` sends no mail.
+    pub smtp: Option<SmtpConfig>,
     /// Binding moments.
     pub moments: MomentSettings,
     /// Federation with other servers; `None` for none.
@@ -382,6 +386,7 @@ impl Config {
             token_secret: from.token_secret(),
             ingest: from.ingest(),
             site: from.site(),
+            smtp: from.smtp(),
             moments: from.moments(),
             federation: from.federation(),
             vaults: from.vaults(),

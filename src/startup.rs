@@ -34,12 +34,14 @@ use entente_kernel::identity::seeds;
 use entente_kernel::identity::seeds::Seed;
 use entente_kernel::identity::{keys, server_keys};
 use entente_kernel::{
-    AppError, ChannelIntentCache, Grants, ServerKeys, Settings, StateChanges, WebhookSettings, Webhooks,
+    AppError, ChannelIntentCache, Grants, Notifications, ServerKeys, Settings, StateChanges, WebhookSettings,
+    Webhooks, notifications,
 };
 use entente_openintent::messages::writer::MessageWriter;
 use entente_openintent::tools::invocations::CallQueue;
 use entente_runtime::environment::{self, OsChance, SharedClock};
 use entente_runtime::metrics::Metrics;
+use entente_runtime::push::PushKey;
 use entente_runtime::spans::{Spans, SpansError};
 use entente_runtime::tasks::Tasks;
 use entente_runtime::tls::listener::Certificate;
@@ -54,11 +56,10 @@ pub(crate) use self::database::patiently;
 use self::pools::Pools;
 use self::routes::Routes;
 use crate::background;
+use crate::background::Senders;
 use crate::background::bridging::Bridging;
 use crate::background::confirming;
-use crate::background::deliver::WebhookSender;
 use crate::background::egress::{Names, SystemNames, Trust};
-use crate::background::federate::FederationSender;
 use crate::background::lookout::Lookout;
 use crate::background::provision;
 use crate::background::{PeerPort, PeerSetup};
@@ -211,10 +212,8 @@ pub struct Server {
     pub certificate: Option<Arc<Certificate>>,
     /// Context for operations; for seeding, and for tests.
     pub ctx: Ctx,
-    /// Webhook sender; public for tests, which step it.
-    pub webhook_sender: Arc<WebhookSender>,
-    /// Federation sender; public for tests, which step it.
-    pub federation_sender: Arc<FederationSender>,
+    /// Senders of outgoing requests; public for tests, which step them.
+    pub senders: Senders,
     /// Runner of the bridges; public for tests, which step it.
     pub bridging: Arc<Bridging>,
     /// State shared by all request handlers; for a session over stdio.
@@ -255,20 +254,20 @@ impl Server {
         database::examine_engine(&routes, background.then_some(&config.bus)).await?;
         let key = config.signing_key.as_ref();
         let server_keys = patiently(async || server_keys::open(&main, &clock, &chance, key).await).await?;
-        let base = Base { pool: main.clone(), clock, chance, server_keys, metrics };
+        let push_key = patiently(async || notifications::open(&main, &clock).await).await?;
+        let base = Base { pool: main.clone(), clock, chance, server_keys, push_key, metrics };
         let ctx = context(&config, base, seeded_keys)?;
         furnish(&ctx, &seeds).await?;
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
         let trust = Trust { names, authorities: config.tls.authorities.clone() };
         let (tools, calls) = tools::start(&ctx, routes.transactions, &trust, &tasks)?;
-        let (webhook_sender, federation_sender) =
-            senders::senders(&ctx, &webhooks, &trust, node, config.webhooks.concurrency, &tasks)?;
+        let own = listener.local_addr().map_err(unbound)?;
+        let senders = senders::senders(&config, &ctx, &webhooks, &trust, node, own, &tasks)?;
         let (lookout, port) = (Arc::default(), peer_port(&config, &ctx, node, &tasks)?);
         crate::telemetry::start(&tasks);
         if background {
             let peers = PeerSetup { node, bus: config.bus.clone(), port: port.clone() };
-            let (webhooks, federation) = (&webhook_sender, &federation_sender);
-            background::start(&ctx, &sweeping, peers, webhooks, federation, &lookout, &tasks).await?;
+            background::start(&ctx, &sweeping, peers, &senders, &lookout, &tasks).await?;
             listening::watch(certificate.as_ref(), &tasks);
             confirming::start(&ctx.with_pool(watch.clone()), node, &routes.confirmations, &tasks);
         }
@@ -287,8 +286,7 @@ impl Server {
             address,
             certificate,
             ctx,
-            webhook_sender,
-            federation_sender,
+            senders,
             bridging,
             connections: Arc::clone(&shared.connections),
             api: shared,
@@ -339,12 +337,13 @@ struct Base {
     clock: Arc<dyn Clock>,
     chance: Arc<dyn Chance>,
     server_keys: ServerKeys,
+    push_key: PushKey,
     metrics: Metrics,
 }
 
 /// Creates the context of the operations.
 fn context(config: &Config, base: Base, seeded_keys: bool) -> Result<Ctx, StartError> {
-    let Base { pool, clock, chance, server_keys, metrics } = base;
+    let Base { pool, clock, chance, server_keys, push_key, metrics } = base;
     let states = states(config, &chance, &metrics)?;
     let ctx = entente_kernel::Ctx {
         pool,
@@ -363,6 +362,7 @@ fn context(config: &Config, base: Base, seeded_keys: bool) -> Result<Ctx, StartE
         server_keys: Arc::new(server_keys),
         state_changes: Arc::new(StateChanges::new(&metrics)),
         webhooks: Arc::new(Webhooks::new(entente_http::webhooks::encode)),
+        notifications: Arc::new(Notifications::new(config.smtp.is_some(), push_key)),
         metrics,
     };
     Ok(Ctx::new(&ctx, states))
@@ -376,7 +376,9 @@ pub(crate) async fn offline(config: &Config, pool: Pool) -> Result<Ctx, StartErr
     let (clock, chance): (Arc<dyn Clock>, Arc<dyn Chance>) =
         (Arc::new(SharedClock::default()), Arc::new(OsChance::default()));
     let server_keys = server_keys::open(&pool, &clock, &chance, config.signing_key.as_ref()).await?;
-    let ctx = context(config, Base { pool, clock, chance, server_keys, metrics: Metrics::new() }, false)?;
+    let push_key = notifications::open(&pool, &clock).await?;
+    let base = Base { pool, clock, chance, server_keys, push_key, metrics: Metrics::new() };
+    let ctx = context(config, base, false)?;
     for _ in 0..CLOCK_READINGS {
         ctx.ping().await?;
     }

@@ -26,6 +26,9 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use tokio::time::{Instant, timeout, timeout_at};
 
+/// Name of the header `Content-Type`.
+const CONTENT_TYPE_NAME: &str = "content-type";
+
 /// Bytes read of an answer; beyond that the connection is closed.
 const READ_BYTES: usize = 20_000;
 
@@ -157,9 +160,25 @@ impl Egress {
         body: String,
         now: Timestamp,
     ) -> Result<Answer, RequestFailure> {
+        let mut headers = headers.to_vec();
+        headers.push((CONTENT_TYPE_NAME, "application/json".to_owned()));
+        self.send(url, &headers, body.into_bytes(), now).await
+    }
+
+    /// Sends any body; its headers name the content type.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn send(
+        &self,
+        url: &str,
+        headers: &[(&'static str, String)],
+        body: Vec<u8>,
+        now: Timestamp,
+    ) -> Result<Answer, RequestFailure> {
         let url = judge(url, &self.allowed, self.https_only)
             .map_err(|fault| RequestFailure::Unreachable(format!("the URL cannot be used: {fault}")))?;
-        let mut request = self.http.post(url).header(CONTENT_TYPE, "application/json").body(body);
+        let mut request = self.http.post(url).body(body);
         for (name, value) in headers {
             request = request.header(*name, value);
         }

@@ -32,6 +32,8 @@ pub const FAN_OUT: &str = "fan-out";
 pub const INBOXES: &str = "inboxes";
 /// Sends webhook deliveries.
 pub const DELIVERIES: &str = "deliveries";
+/// Sends notifications of people.
+pub const NOTIFICATIONS: &str = "notifications";
 /// Revokes credentials at their upstreams.
 pub const REVOCATIONS: &str = "revocations";
 /// Transfers between protocols.
@@ -57,10 +59,11 @@ pub const LOOP_HOLDS: &str = "loop_holds";
 pub const STOPS: &str = "stops";
 
 /// The words of the look that are no sweep's name.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     FAN_OUT,
     INBOXES,
     DELIVERIES,
+    NOTIFICATIONS,
     REVOCATIONS,
     BRIDGES,
     LETTERS,

@@ -14,6 +14,7 @@ pub mod inboxes;
 mod indexing;
 pub mod lookout;
 pub mod looping;
+pub mod notify;
 mod pace;
 mod peers;
 pub mod provision;
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use self::deliver::WebhookSender;
 use self::federate::FederationSender;
 use self::lookout::Lookout;
+use self::notify::Notifier;
 pub use self::peers::{PeerPort, PeerSetup};
 
 /// Interval of the database's health probe.
@@ -42,6 +44,16 @@ const PULSE: Duration = Duration::from_millis(500);
 
 /// Time limit of the probe until the database counts as unavailable.
 const PULSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// The senders of outgoing requests.
+pub struct Senders {
+    /// Webhooks to their receivers.
+    pub webhooks: Arc<WebhookSender>,
+    /// Messages to peers.
+    pub federation: Arc<FederationSender>,
+    /// Notifications to people.
+    pub notifier: Arc<Notifier>,
+}
 
 /// Starts all background tasks; sweeps use their own pool.
 ///
@@ -51,11 +63,11 @@ pub async fn start(
     ctx: &Ctx,
     sweeping: &Pool,
     peers: PeerSetup,
-    webhook_sender: &Arc<WebhookSender>,
-    federation_sender: &Arc<FederationSender>,
+    senders: &Senders,
     lookout: &Arc<Lookout>,
     tasks: &Tasks,
 ) -> Outcome<()> {
+    let Senders { webhooks: webhook_sender, federation: federation_sender, notifier } = senders;
     lookout::start(ctx, lookout, tasks);
     feeding::start(ctx, lookout, tasks);
     handing::start(&webhook_sender.ctx, lookout, tasks);
@@ -69,6 +81,8 @@ pub async fn start(
     tasks.keep("webhook deliveries", move || {
         Arc::clone(&webhook_sender).drive(Arc::clone(&look), all.clone())
     });
+    let (notifier, look, all) = (Arc::clone(notifier), Arc::clone(lookout), tasks.clone());
+    tasks.keep("notifications", move || Arc::clone(&notifier).drive(Arc::clone(&look), all.clone()));
     // Without federation there is nothing to send.
     if ctx.openintent.state.federation.is_some() {
         let (federation_sender, look, all) =

@@ -13,6 +13,7 @@ use entente_kernel::audit::{checkpoints, retention as event_retention};
 use entente_kernel::identity::{keys, people};
 use entente_kernel::log::order;
 use entente_kernel::messages::pending;
+use entente_kernel::notifications;
 use entente_kernel::spending;
 use entente_kernel::spending::reservations;
 use entente_kernel::webhooks::deliveries;
@@ -98,6 +99,8 @@ pub enum Sweep {
     Lineages,
     /// Deletes old finished deliveries, and the remains of removed webhook endpoints.
     Webhooks,
+    /// Deletes notifications that ended long ago, and removed contact points.
+    OldNotifications,
     /// Finds abandoned credentials, and clears values that can no longer be requested.
     Credentials,
     /// Deletes sessions whose resume window is over.
@@ -171,6 +174,7 @@ impl Sweep {
         Self::OldEvents,
         Self::OldNumbers,
         Self::Webhooks,
+        Self::OldNotifications,
         Self::Credentials,
         Self::Sessions,
         Self::EnvelopeLogs,
@@ -225,6 +229,7 @@ impl Sweep {
             Self::InboxEntries => "inbox_entries",
             Self::Lineages => "lineages",
             Self::Webhooks => "webhooks",
+            Self::OldNotifications => "old_notifications",
             Self::Credentials => "credentials",
             Self::Sessions => "sessions",
             Self::EnvelopeLogs => "envelope_logs",
@@ -281,7 +286,7 @@ impl Sweep {
             Self::KeyUses | Self::ToolGrants => 20,
             // Clean-ups of several statements each, which the idle server repeats for nothing.
             Self::Credentials => 40,
-            Self::Webhooks | Self::Sessions | Self::Invocations => 60,
+            Self::Webhooks | Self::OldNotifications | Self::Sessions | Self::Invocations => 60,
             Self::Idempotency
             | Self::Cursors
             | Self::InboxEntries
@@ -345,6 +350,7 @@ impl Sweep {
             | Self::InboxEntries
             | Self::Lineages
             | Self::Webhooks
+            | Self::OldNotifications
             | Self::Credentials
             | Self::Sessions
             | Self::EnvelopeLogs
@@ -372,6 +378,7 @@ impl Sweep {
             | Self::InboxEntries
             | Self::Lineages
             | Self::Webhooks
+            | Self::OldNotifications
             | Self::EnvelopeLogs
             | Self::Envelopes
             | Self::Links
@@ -420,6 +427,7 @@ impl Sweep {
             Self::InboxEntries => inbox::sweeps::tidy(ctx, limit).await,
             Self::Lineages => loops::forget(ctx, limit).await,
             Self::Webhooks => deliveries::tidy(ctx, limit).await,
+            Self::OldNotifications => notifications::sending::tidy(ctx, limit).await,
             Self::Credentials => jobs::tidy_credentials(&ctx.arcp, limit).await,
             Self::Sessions => sessions::forget(&ctx.arcp, limit).await,
             Self::EnvelopeLogs => envelope_logs::tidy(&ctx.aee, limit).await,

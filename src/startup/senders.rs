@@ -1,5 +1,7 @@
-//! Creates the senders of outgoing requests: webhooks to their receivers, and federation messages to peers.
+//! Creates the senders of outgoing requests: webhooks to their receivers, federation messages to peers, and notifications to
+//! people.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use entente_bridges::Ctx;
@@ -8,23 +10,41 @@ use entente_runtime::tasks::Tasks;
 use entente_store::Pool;
 
 use super::StartError;
+use crate::background::Senders;
 use crate::background::deliver::WebhookSender;
 use crate::background::egress::{Egress, Trust};
 use crate::background::federate::FederationSender;
+use crate::background::notify::{Mailer, Notifier};
+use crate::config::Config;
 
-/// Creates the webhook sender, with `permits` permits, and the federation sender; each has its own client, and
-/// both use a pool that no writer waits for.
+/// Creates the senders; each has its own client, and all use a pool that no writer waits for. `address` is the server's own, for
+/// links if it has no public URL.
 pub(super) fn senders(
+    config: &Config,
     ctx: &Ctx,
     webhooks: &Pool,
     trust: &Trust,
     node: NodeId,
-    permits: usize,
+    address: SocketAddr,
     tasks: &Tasks,
-) -> Result<(Arc<WebhookSender>, Arc<FederationSender>), StartError> {
+) -> Result<Senders, StartError> {
     let egress = || Egress::new(&ctx.settings.webhooks, trust).map_err(StartError::Egress);
     let sending = ctx.with_pool(webhooks.clone());
-    let webhook_sender =
-        WebhookSender::new(sending.clone(), egress()?, node, permits, tasks.draining().clone());
-    Ok((Arc::new(webhook_sender), Arc::new(FederationSender::new(sending, egress()?))))
+    let draining = || tasks.draining().clone();
+    let permits = config.webhooks.concurrency;
+    let webhooks = WebhookSender::new(sending.clone(), egress()?, node, permits, draining());
+    let mailer = config.smtp.as_ref().map(|smtp| Mailer::new(smtp, &trust.authorities));
+    let mailer = mailer.transpose().map_err(StartError::Egress)?;
+    let host = if address.ip().is_unspecified() {
+        format!("localhost:{}", address.port())
+    } else {
+        address.to_string()
+    };
+    let base = config.site.base(&host, config.tls.encrypts());
+    let notifier = Notifier::new(sending.clone(), egress()?, mailer, base, node, draining());
+    Ok(Senders {
+        webhooks: Arc::new(webhooks),
+        federation: Arc::new(FederationSender::new(sending, egress()?)),
+        notifier: Arc::new(notifier),
+    })
 }

@@ -16,6 +16,7 @@ pub(crate) mod inbox;
 pub(crate) mod keys;
 pub(crate) mod loops;
 pub(crate) mod nodes;
+pub(crate) mod notifications;
 pub(crate) mod people;
 pub(crate) mod principals;
 pub(crate) mod proofs;

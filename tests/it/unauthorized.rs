@@ -10,6 +10,7 @@ mod inboxes;
 mod jobs;
 mod ledgers;
 mod memory;
+mod people;
 mod places;
 mod spending;
 mod triggers;
@@ -133,6 +134,8 @@ const NOBODYS: &[&str] = &[
     // Every agent may ask a person, and sees who can be asked.
     "GET /api/v1/people",
     "POST /api/v1/moments",
+    // The server's public key, for every person's browser.
+    "GET /api/v1/contact-points/push-key",
     "POST /api/v1/moments/deliberations",
 ];
 

@@ -280,7 +280,13 @@ async fn hand_out(
     let mut noted = put.noted;
     noted.push(("handed out", envelope));
     let touched = own.chain(put.touched).collect();
-    Ok(IngestResult { answers: Vec::new(), touched, pushed: pushed || put.pushed, noted })
+    Ok(IngestResult {
+        answers: Vec::new(),
+        touched,
+        pushed: pushed || put.pushed,
+        is_told: put.is_told,
+        noted,
+    })
 }
 
 /// Builds the gateway's error to the sender of a declined task.

@@ -1,11 +1,13 @@
 //! What AEE does when other protocols, or the kernel, change something.
 
 use entente_domain::clock::Timestamp;
+use entente_domain::notifications::Topic;
+use entente_domain::notifications::forms::WaitingItem;
 use entente_kernel::hooks::{Hook, Reaction};
 use entente_kernel::wakeups::WakeKey;
 use sqlx::PgConnection;
 
-use super::mailboxes;
+use super::{mailboxes, notifying};
 
 /// The hooks of AEE.
 pub struct Aee;
@@ -20,6 +22,22 @@ impl Hook for Aee {
         now: Timestamp,
     ) -> Reaction<'a> {
         Box::pin(mailboxes::open_row(conn, entity, by, now))
+    }
+
+    fn waiting<'a>(
+        &'a self,
+        ctx: &'a entente_kernel::Ctx,
+        person: &'a str,
+        topic: Topic,
+        subjects: &'a [String],
+    ) -> Reaction<'a, Vec<(String, WaitingItem)>> {
+        Box::pin(async move {
+            if topic == Topic::Approval {
+                notifying::waiting(ctx, person, subjects).await
+            } else {
+                Ok(Vec::new())
+            }
+        })
     }
 
     fn versions<'a>(

@@ -101,6 +101,8 @@ pub struct IngestResult {
     pub touched: Vec<String>,
     /// Whether there is something to push to endpoints.
     pub pushed: bool,
+    /// Whether people are told of tasks that wait for their approval.
+    pub is_told: bool,
     /// Envelopes to log (AEE §6.8), with the kind of entry.
     pub noted: Vec<(&'static str, Envelope)>,
 }
@@ -113,6 +115,9 @@ impl IngestResult {
         }
         if self.pushed {
             ctx.webhooks.wake();
+        }
+        if self.is_told {
+            ctx.notifications.wake();
         }
         for (what, envelope) in &self.noted {
             note(what, envelope);

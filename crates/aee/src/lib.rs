@@ -11,6 +11,7 @@ pub mod exchanges;
 pub mod hooks;
 pub mod ingest;
 pub mod mailboxes;
+mod notifying;
 pub mod parties;
 pub mod policy;
 pub mod quotas;

@@ -40,6 +40,8 @@ enum Verb {
     Principals(principals::Principals),
     #[command(name = "person")]
     People(people::People),
+    #[command(name = "contact")]
+    Contacts(people::contacts::Contacts),
     #[command(name = "key")]
     Keys(principals::keys::Keys),
     Whoami(principals::Whoami),
@@ -135,6 +137,7 @@ impl Command {
         match self.0 {
             Verb::Principals(principals) => principals.run().await,
             Verb::People(people) => people.run().await,
+            Verb::Contacts(contacts) => contacts.run().await,
             Verb::Keys(keys) => keys.run().await,
             Verb::Whoami(whoami) => whoami.run().await,
             Verb::Agents(agents) => agents.run().await,

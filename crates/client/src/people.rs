@@ -1,5 +1,7 @@
 //! `entente person`: logins for people.
 
+pub(super) mod contacts;
+
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use clap::{Args, Subcommand};

@@ -176,6 +176,8 @@ id_types! {
     BudgetId = "bgt";
     /// A stop of a subject.
     StopId = "stop";
+    /// A contact point of a person: where they are told what waits for them.
+    ContactId = "cp";
     /// A portfolio of intents, RFC-0004.
     PortfolioId = "folio";
     /// The membership of an intent in a portfolio, RFC-0004.
@@ -264,7 +266,7 @@ macro_rules! minted {
 
 minted!(IntentId, ChannelId, EventId, AssignmentId, EntryId, AccessRequestId, KeyId, NodeId);
 minted!(LeaseId, ArbitrationId, DecisionId, TaskId, PlanId, CheckpointId, EndpointId, AttemptId);
-minted!(PortfolioId, MembershipId);
+minted!(PortfolioId, MembershipId, ContactId);
 minted!(VaultId, ToolCredentialId, ToolGrantId, InvocationId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
 minted!(AttachmentId, CostId, RetryPolicyId, FailureId);

@@ -23,6 +23,7 @@ pub mod log;
 pub mod loops;
 pub mod metadata;
 pub mod moments;
+pub mod notifications;
 pub mod openintent;
 pub mod payload;
 pub mod rate;

@@ -7,6 +7,7 @@ mod assignments;
 mod audit;
 mod budgets;
 mod checkpoints;
+mod contact_points;
 mod deliveries;
 mod events;
 mod identities;
@@ -47,6 +48,7 @@ pub fn routes(config: &mut Routes<'_>) {
     audit::routes(config);
     log_filter::routes(config);
     people::routes(config);
+    contact_points::routes(config);
     teams::routes(config);
     budgets::routes(config);
     spend_reservations::routes(config);

@@ -8,6 +8,8 @@ use std::fmt;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::MomentId;
 use entente_domain::moments::Moment;
+use entente_domain::notifications::Topic;
+use entente_domain::notifications::forms::WaitingItem;
 use entente_domain::openintent::intents::IntentStatus;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -106,6 +108,18 @@ pub trait Hook: Send + Sync {
         _now: Timestamp,
     ) -> Reaction<'a> {
         nothing(())
+    }
+
+    /// Returns those of these objects of the protocol's own topic that still wait for the person, as they are told, each with its
+    /// id. It sees by the person: a notification belongs to no key.
+    fn waiting<'a>(
+        &'a self,
+        _ctx: &'a Ctx,
+        _person: &'a str,
+        _topic: Topic,
+        _subjects: &'a [String],
+    ) -> Reaction<'a, Vec<(String, WaitingItem)>> {
+        nothing(Vec::new())
     }
 
     /// Returns the current version numbers of those wake keys that are the protocol's own.
@@ -209,6 +223,24 @@ impl Hooks {
             hook.mailbox_subscribed(conn, entity, by, now).await?;
         }
         Ok(())
+    }
+
+    /// Calls [`Hook::waiting`] and returns what waits of all protocols.
+    ///
+    /// # Errors
+    /// A hook fails.
+    pub async fn waiting(
+        &self,
+        ctx: &Ctx,
+        person: &str,
+        topic: Topic,
+        subjects: &[String],
+    ) -> Outcome<Vec<(String, WaitingItem)>> {
+        let mut found = Vec::new();
+        for hook in &self.0 {
+            found.extend(hook.waiting(ctx, person, topic, subjects).await?);
+        }
+        Ok(found)
     }
 
     /// Calls [`Hook::versions`] and returns the versions of all protocols.

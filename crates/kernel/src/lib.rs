@@ -26,6 +26,7 @@ pub mod loops;
 pub mod many;
 pub mod messages;
 pub mod nodes;
+pub mod notifications;
 pub mod operations;
 pub mod overview;
 pub mod pages;
@@ -66,6 +67,7 @@ pub use identity::grants::{Grant, Grants};
 pub use identity::server_keys::ServerKeys;
 pub use log::intent_tx::IntentTx;
 pub use loops::LoopHolds;
+pub use notifications::Notifications;
 pub use shares::{LargeAnswer, OpenRequest, StreamPermit};
 pub use spending::stops::Stops;
 pub use spending::{cost_limits, costs, stops};
@@ -131,6 +133,8 @@ pub struct Ctx {
     pub state_changes: Arc<StateChanges>,
     /// State shared by everything that handles webhooks.
     pub webhooks: Arc<Webhooks>,
+    /// State shared by everything that handles notifications of people.
+    pub notifications: Arc<Notifications>,
     /// Copy of the agents whose writes have to name their epoch.
     pub strict_agents: Arc<StrictAgents>,
     /// Copy of the stops in force.

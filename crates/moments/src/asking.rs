@@ -221,7 +221,7 @@ async fn opened(ctx: &Ctx, work: &mut MomentTx, kept: &mut StoredMoment) -> Outc
     }
     rows::insert(&mut work.tx, kept, due_at(&kept.moment, &ctx.state.settings)).await?;
     work.touch(&kept.moment);
-    Ok(())
+    work.tell(&kept.moment, None).await
 }
 
 /// Loads the parties and circumstances without locks; the mutable ones are checked again later.

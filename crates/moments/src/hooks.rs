@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use entente_domain::ids::MomentId;
+use entente_domain::notifications::Topic;
+use entente_domain::notifications::forms::WaitingItem;
 use entente_domain::openintent::intents::IntentStatus;
 use entente_kernel::hooks::{AfterCommit, Hook, IntentChange, Reaction};
 use entente_kernel::wakeups::WakeKey;
 
-use super::{ending, reading};
+use super::{ending, notifying, reading};
 use crate::{Ctx, State};
 
 /// The hooks of binding moments.
@@ -43,6 +45,22 @@ impl Hook for Moments {
             let ended = ending::end_of_suspension(conn, ctx, log, actor, moment).await?;
             after.add(move |ctx| ended.announce(ctx));
             Ok(())
+        })
+    }
+
+    fn waiting<'a>(
+        &'a self,
+        ctx: &'a entente_kernel::Ctx,
+        person: &'a str,
+        topic: Topic,
+        subjects: &'a [String],
+    ) -> Reaction<'a, Vec<(String, WaitingItem)>> {
+        Box::pin(async move {
+            if topic == Topic::Decision {
+                notifying::waiting(ctx, person, subjects).await
+            } else {
+                Ok(Vec::new())
+            }
         })
     }
 

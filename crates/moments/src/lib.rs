@@ -14,6 +14,7 @@ mod ending;
 pub mod hooks;
 pub mod jobs;
 mod lists;
+mod notifying;
 mod rating;
 mod reading;
 mod repeats;

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::rows::{self, StoredMoment};
-use super::{MomentView, due_at, event_payload, kind_of_end, line_of, passed, role, words};
+use super::{MomentView, due_at, event_payload, kind_of_end, line_of, notifying, passed, role, words};
 use crate::Ctx;
 use crate::jobs::WaitingJobs;
 
@@ -117,6 +117,8 @@ pub struct MomentTx {
     answered: BTreeMap<JobId, MomentId>,
     touches: BTreeSet<String>,
     rings: Vec<WakeKey>,
+    /// Whether notifications of people were queued.
+    is_told: bool,
     /// The answer as given, if it has more than the moment's words (RFC-0025).
     pub given: Option<Given>,
 }
@@ -140,7 +142,8 @@ impl MomentTx {
         let jobs: Vec<JobId> = jobs.into_iter().collect();
         let jobs = ctx.state.jobs.lock(&mut tx, &jobs, now).await?;
         let (answered, touches) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Self { tx, now, reached, logs: open, jobs, answered, touches, rings: Vec::new(), given: None })
+        let (rings, is_told, given) = (Vec::new(), false, None);
+        Ok(Self { tx, now, reached, logs: open, jobs, answered, touches, rings, is_told, given })
     }
 
     /// Locks one moment; due effects of time are written with the change.
@@ -192,6 +195,7 @@ impl MomentTx {
                 kept.moment = moment;
                 self.record(ctx, Kind::MomentEscalated, SYSTEM, &kept.moment, &json!({}))?;
                 self.save(ctx, &mut kept).await?;
+                self.tell(&kept.moment, None).await?;
             }
             return Ok(kept);
         };
@@ -282,6 +286,13 @@ impl MomentTx {
         Ok(())
     }
 
+    /// Tells people that the moment waits for them (`notifying.rs`): those asked, or after an escalation the second person alone;
+    /// `word` is the position of the agent's contribution that they have not read.
+    pub(crate) async fn tell(&mut self, moment: &Moment, word: Option<i32>) -> Outcome<()> {
+        self.is_told |= notifying::tell(&mut self.tx, moment, word, self.now).await?;
+        Ok(())
+    }
+
     /// Whether anything was written.
     pub(crate) fn has_changed(&self) -> bool {
         !self.rings.is_empty()
@@ -312,6 +323,9 @@ impl MomentTx {
             }
         }
         self.jobs.announce(ctx);
+        if self.is_told {
+            ctx.notifications.wake();
+        }
         self.rings.into_iter().for_each(|touch| ctx.feed.wake(touch));
         self.touches.into_iter().for_each(|party| ctx.feed.wake(WakeKey::Inbox(party)));
         Ok(())

@@ -9,7 +9,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::MomentId;
 use entente_domain::limits::LIST_ITEMS;
 use entente_domain::log::events::Kind;
-use entente_domain::moments::{Speaker, WordKind};
+use entente_domain::moments::{MomentState, Speaker, WordKind};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::{AppError, Caller, Outcome, idempotency, unknown};
 use serde_json::json;
@@ -67,6 +67,9 @@ pub async fn word(
     let place = insert(&mut work.tx, id, &caller.agent, kind, text, work.now).await?;
     if !is_owed {
         check_place(place)?;
+    }
+    if kept.moment.agent_id == caller.agent && kept.moment.state == MomentState::Deliberating {
+        work.tell(&kept.moment, Some(place)).await?;
     }
     idempotency::keep(&mut work.tx, caller, once, &id, work.now).await?;
     work.shown(ctx, caller, kept).await

@@ -9,6 +9,7 @@ pub mod keyed;
 pub mod lines;
 pub mod log_filter;
 pub mod metrics;
+pub mod push;
 pub mod refused;
 pub mod signals;
 pub mod sockets;

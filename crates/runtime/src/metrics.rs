@@ -83,6 +83,8 @@ pub struct Metrics {
     pub database_up: Gauge,
     /// Deliveries to webhook receivers.
     pub webhooks: Family<WebhookLabels, Counter>,
+    /// Messages to people.
+    pub notifications: Family<NotificationLabels, Counter>,
     /// Endpoints with a delivery in progress.
     pub webhook_leases: Gauge,
     /// Seconds from an event to its place in the delivery queue.
@@ -155,6 +157,7 @@ impl Metrics {
             forwards: Family::default(),
             database_up: Gauge::default(),
             webhooks: Family::default(),
+            notifications: Family::default(),
             webhook_leases: Gauge::default(),
             webhook_lag: Gauge::default(),
             webhook_waiting: Gauge::default(),
@@ -244,6 +247,11 @@ impl Metrics {
         registry.register("search_sources", "Sources by outcome of their indexing", self.searchable.clone());
         registry.register("credentials", "Credentials by outcome", self.credentials.clone());
         registry.register("webhook_deliveries", "Deliveries by outcome", self.webhooks.clone());
+        registry.register(
+            "notifications",
+            "Messages to people by kind of contact point and outcome",
+            self.notifications.clone(),
+        );
         registry.register("webhook_leases", "Endpoints that are sent to", self.webhook_leases.clone());
         registry.register_with_unit(
             "webhook_lag",
@@ -297,6 +305,11 @@ impl Metrics {
     /// Counts deliveries by outcome.
     pub fn webhook_outcome(&self, outcome: &'static str, count: usize) {
         self.webhooks.get_or_create(&WebhookLabels { outcome }).inc_by(count as u64);
+    }
+
+    /// Counts a notification of a person by the kind of contact point and its outcome.
+    pub fn notification(&self, kind: &'static str, outcome: &'static str) {
+        self.notifications.get_or_create(&NotificationLabels { kind, outcome }).inc();
     }
 
     /// Counts sources of the search by outcome.

@@ -22,6 +22,11 @@ impl fmt::Debug for Authorities {
 }
 
 impl Authorities {
+    /// Returns the certificates in DER form.
+    pub fn ders(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(AsRef::as_ref)
+    }
+
     /// Reads a file of certificates in PEM form.
     ///
     /// # Errors

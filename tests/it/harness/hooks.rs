@@ -32,7 +32,7 @@ impl World {
 
     /// Delivers all due webhooks.
     pub async fn deliver(&self) {
-        self.server.webhook_sender.step().await.unwrap();
+        self.server.senders.webhooks.step().await.unwrap();
     }
 
     async fn is_handed_out(&self) -> bool {

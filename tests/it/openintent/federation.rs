@@ -128,7 +128,7 @@ impl Two {
     pub async fn carry(&self) {
         for world in [&self.a, &self.b, &self.a] {
             world.sweep().await;
-            world.server.federation_sender.step().await.unwrap();
+            world.server.senders.federation.step().await.unwrap();
         }
     }
 

@@ -63,6 +63,15 @@ pub async fn prepare(world: &World, sweep: Sweep, due: u64) {
             raw_sql(sql).execute(&world.ctx().pool).await.unwrap();
             world.clock.advance(60);
         }
+        Sweep::OldNotifications => {
+            let sql = "INSERT INTO contact_points (id, principal_id, kind, address, settings, created_at)
+                 SELECT gen_random_uuid(), 'agent.ada', 'mail', 'ada@example.com', '{}', '2026-11-21T08:00:00Z';
+                 INSERT INTO notifications (contact_id, reason, subject, step, created_at, due_at, status, finished_at)
+                 SELECT id, 'test', n::text, 0, created_at, created_at, 'sent', created_at
+                 FROM contact_points, generate_series(1, 5) n";
+            raw_sql(sql).execute(&world.ctx().pool).await.unwrap();
+            world.clock.advance(7 * 24 * 3600 + 1);
+        }
         _ => unreachable!("{sweep:?} is prepared elsewhere"),
     }
 }

@@ -22,6 +22,7 @@ pub fn traces(sweep: Sweep) -> &'static str {
         Sweep::Idempotency => "SELECT 5 - count(*) FROM idempotency",
         Sweep::Cursors => "SELECT 5 - count(*) FROM reading_cursors",
         Sweep::Webhooks => "SELECT 5 - count(*) FROM webhook_deliveries",
+        Sweep::OldNotifications => "SELECT 5 - count(*) FROM notifications",
         Sweep::Credentials => "SELECT count(*) FROM credentials WHERE state = 'revoking'",
         Sweep::Jobs => "SELECT count(*) FROM job_events WHERE type = 'job.error'",
         Sweep::JobKeys => "SELECT 5 - count(*) FROM jobs WHERE idempotency_key IS NOT NULL",

@@ -17,6 +17,7 @@ const NOUNS: &[fn(&str) -> Option<Value>] = &[
     super::spending::body,
     super::jobs::body,
     super::inboxes::body,
+    super::people::body,
 ];
 
 /// Returns a valid body, so that the refusal is about the caller and not about the body.

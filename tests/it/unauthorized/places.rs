@@ -34,6 +34,7 @@ impl Places {
         places.extend(super::governance::make(world, &owner, &intent).await);
         places.extend(super::coord::make(world, &owner, &intent).await);
         places.extend(super::spending::make(world).await);
+        places.push(("contact_point_id", super::people::contact_point(world).await));
         Self(places)
     }
 

@@ -24,7 +24,7 @@ use crate::envelopes;
 use crate::envelopes::{Disposition, PreparedEnvelope, StoredEnvelope, Stub};
 use crate::mailboxes;
 use crate::mailboxes::{Item, Known};
-use crate::{exchanges, refutations};
+use crate::{exchanges, notifying, refutations};
 
 /// Decides prepared envelopes and writes the accepted ones, in the caller's transaction.
 ///
@@ -107,10 +107,11 @@ pub async fn put_beside(
     exchanges::close(conn, &context.closed).await?;
     let refuted = rows.iter().filter_map(|(prepared, _)| prepared.refutation.as_ref());
     refutations::keep(conn, &refuted.collect::<Vec<_>>()).await?;
+    let is_told = notifying::tell(ctx, conn, &rows, now).await?;
     let touched: BTreeSet<String> = context.items.iter().map(|item| item.entity.clone()).collect();
     let noted = rows.iter().map(|(prepared, _)| ("taken in", prepared.envelope.clone())).collect();
     let touched = touched.into_iter().collect();
-    Ok(IngestResult { answers: answers(&handed, &links, receipts), touched, pushed, noted })
+    Ok(IngestResult { answers: answers(&handed, &links, receipts), touched, pushed, is_told, noted })
 }
 
 /// Iterates over a prepared envelope and the one that the gateway derived from it.

@@ -41,6 +41,10 @@ pub static STYLE: LazyLock<Asset> =
 pub static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(include_bytes!("../../../../assets/entente.js"), "text/javascript; charset=utf-8")
 });
+/// Service worker that shows push messages.
+static PUSH: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new(include_bytes!("../../../../assets/push.js"), "text/javascript; charset=utf-8")
+});
 /// Logo.
 static MARK: LazyLock<Asset> =
     LazyLock::new(|| Asset::new(include_bytes!("../../../../assets/mark.svg"), "image/svg+xml"));
@@ -50,6 +54,8 @@ pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/assets/entente.css", web::get().to(style));
     config.route("/assets/entente.js", web::get().to(script));
     config.route("/assets/mark.svg", web::get().to(mark));
+    // At the root, because a service worker governs the paths beside and below its own.
+    config.route("/push.js", web::get().to(push));
     config.route("/favicon.ico", web::get().to(mark));
 }
 
@@ -59,6 +65,10 @@ async fn style(request: HttpRequest) -> HttpResponse {
 
 async fn script(request: HttpRequest) -> HttpResponse {
     serve(&request, &SCRIPT)
+}
+
+async fn push(request: HttpRequest) -> HttpResponse {
+    serve(&request, &PUSH)
 }
 
 async fn mark(request: HttpRequest) -> HttpResponse {

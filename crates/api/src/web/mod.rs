@@ -22,6 +22,7 @@ mod inboxes;
 mod jobs;
 mod live;
 mod login;
+mod notifications;
 mod queues;
 mod records;
 mod search;
@@ -47,6 +48,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     answers::routes(config);
     inbox::routes(config);
     held::routes(config);
+    notifications::routes(config);
     dashboard::routes(config);
     jobs::routes(config);
     queues::routes(config);

@@ -33,7 +33,7 @@ fn utc() -> String {
 }
 
 /// Parses `HH:MM` as minutes since midnight.
-fn minutes(text: &str) -> Option<u32> {
+pub(crate) fn minutes(text: &str) -> Option<u32> {
     let (hour, minute) = text.split_once(':')?;
     let number = |digits: &str, most: u32| {
         (digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_digit()))

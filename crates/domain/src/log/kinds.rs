@@ -226,6 +226,14 @@ kinds! {
     EndpointDisabled = "webhook.disabled";
     /// A webhook endpoint was removed (system log).
     EndpointRemoved = "webhook.removed";
+    /// A contact point of a person was created (system log).
+    ContactCreated = "contact_point.created";
+    /// A contact point was confirmed, or its settings were changed (system log).
+    ContactChanged = "contact_point.changed";
+    /// A contact point was disabled because it failed for too long, or is gone (system log).
+    ContactDisabled = "contact_point.disabled";
+    /// A contact point was removed (system log).
+    ContactRemoved = "contact_point.removed";
     /// A job's credential could not be revoked (system log).
     CredentialStuck = "credential.stuck";
     /// An admin requested another attempt to revoke it (system log).

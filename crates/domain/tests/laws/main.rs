@@ -25,6 +25,7 @@ mod limits;
 mod log;
 mod loops;
 mod moments;
+mod notifications;
 mod openintent;
 mod payload;
 mod rate;

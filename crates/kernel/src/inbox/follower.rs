@@ -14,7 +14,7 @@ use super::{mail, matching, rows};
 use crate::log::GlobalPosition;
 use crate::log::order::{self, OrderEnds, Parts};
 use crate::wakeups::WakeKey;
-use crate::{Ctx, Outcome, try_locks};
+use crate::{Ctx, Outcome, notifications, try_locks};
 
 /// The advisory lock for moving the position: only tried, so that the other servers do not wait for it.
 const LOCK: i64 = 0x656e_7465_6e74_6509;
@@ -101,7 +101,7 @@ pub async fn step(ctx: &Ctx, mailboxes: Option<&[String]>) -> Outcome<Step> {
     let more = logs_reached > cursor.logs || more_jobs || !new_mail.items.is_empty();
     items.extend(ends);
     items.extend(new_mail.items);
-    let Entered { agents, is_queued } = enter(ctx, &mut tx, &items).await?;
+    let Entered { agents, is_queued, is_told } = enter(ctx, &mut tx, &items).await?;
     rows::move_mail(&mut tx, &new_mail.reached).await?;
     let reached = Cursor { logs: logs_reached, jobs: jobs_reached };
     if reached != cursor {
@@ -111,6 +111,9 @@ pub async fn step(ctx: &Ctx, mailboxes: Option<&[String]>) -> Outcome<Step> {
     agents.into_iter().for_each(|agent| ctx.feed.wake(WakeKey::AgentInbox(agent)));
     if is_queued {
         ctx.webhooks.wake();
+    }
+    if is_told {
+        ctx.notifications.wake();
     }
     Ok(if more { Step::More } else { Step::Idle })
 }
@@ -134,6 +137,8 @@ struct Entered {
     agents: Vec<String>,
     /// Whether rings were queued for webhooks.
     is_queued: bool,
+    /// Whether people are told of rings.
+    is_told: bool,
 }
 
 /// Adds the entries of these items, and queues the rings of those that wake for webhooks.
@@ -174,10 +179,11 @@ async fn enter(ctx: &Ctx, conn: &mut PgConnection, items: &[Item]) -> Outcome<En
         })
         .collect();
     let is_queued = ctx.webhooks.queue_rings(conn, &rings, now).await?;
+    let is_told = notifications::rings::tell(conn, &rings, now).await?;
     let mut told: Vec<String> = added.into_iter().map(|one| one.agent).collect();
     told.sort_unstable();
     told.dedup();
-    Ok(Entered { agents: told, is_queued })
+    Ok(Entered { agents: told, is_queued, is_told })
 }
 
 /// Returns the position in the logs, after which no message may be deleted yet; `None` while no inbox is open.

@@ -6,7 +6,7 @@ use entente_domain::inbox::{EntryKind, KEPT_SECONDS, RINGS, Ring};
 use super::rows::{DueRing, LockedInbox};
 use super::{follower, readers, rows};
 use crate::wakeups::WakeKey;
-use crate::{Ctx, Outcome, unknown};
+use crate::{Ctx, Outcome, notifications, unknown};
 
 /// Rings up to `limit` entries that are due: whoever waits for the inbox is woken, and its webhooks are told. Returns their
 /// number.
@@ -43,7 +43,11 @@ pub async fn ring(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     }
     rows::ring(&mut tx, &rung).await?;
     let is_queued = ctx.webhooks.queue_rings(&mut tx, &rings, now).await?;
+    let is_told = notifications::rings::tell(&mut tx, &rings, now).await?;
     tx.commit().await?;
+    if is_told {
+        ctx.notifications.wake();
+    }
     if is_queued {
         ctx.webhooks.wake();
     }

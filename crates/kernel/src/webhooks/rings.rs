@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use entente_domain::clock::{Timestamp, rfc3339};
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::EndpointId;
-use entente_domain::inbox::{Ring, Settings};
+use entente_domain::inbox::Ring;
 use entente_domain::webhooks::{RING, ring_id};
 use serde::Deserialize;
 use serde_json::json;
@@ -17,6 +17,7 @@ use super::deliveries::{self, Queue};
 use super::endpoints;
 use super::{Post, Webhooks};
 use crate::identity::entities::speaks_for;
+use crate::notifications::rings;
 use crate::{Caller, Outcome};
 
 fn post(ring: &Ring, now: Timestamp) -> Post {
@@ -95,28 +96,10 @@ pub(super) async fn current(
     let asked: Vec<Data> =
         bodies.iter().filter_map(|body| Some(serde_json::from_str::<Body>(body).ok()?.data)).collect();
     let places: Vec<i64> = asked.iter().map(|data| data.place).collect();
-    let rows = sqlx::query!(
-        "-- rings::current
-         SELECT e.place, e.breaks_through, i.settings, i.opened_at
-         FROM inbox_entries e JOIN inboxes i ON i.agent_id = e.agent_id
-         WHERE e.agent_id = $1 AND e.place = ANY($2) AND e.expires_at > $3
-           AND NOT EXISTS (SELECT 1 FROM inbox_readers r
-                           WHERE r.agent_id = e.agent_id AND r.place >= e.place AND 'wake' = ANY(r.levels))",
-        caller.agent,
-        &places,
-        now
-    )
-    .fetch_all(conn)
-    .await?;
     let mut ids = HashSet::new();
-    for row in rows {
-        let settings: Settings = serde_json::from_str(&row.settings)?;
-        if settings.is_quiet(now) && !row.breaks_through {
-            continue;
-        }
-        // An inbox that was opened again has other entries at the same places.
-        let of_entry = asked.iter().filter(|data| data.place == row.place);
-        ids.extend(of_entry.map(|data| ring_id(&caller.agent, row.opened_at, data.place, data.rings)));
+    for entry in rings::entries(conn, &caller.agent, &places, now).await? {
+        let of_entry = asked.iter().filter(|data| data.place == entry.place);
+        ids.extend(of_entry.map(|data| ring_id(&caller.agent, entry.opened_at, data.place, data.rings)));
     }
     Ok(ids)
 }

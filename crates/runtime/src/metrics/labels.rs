@@ -73,6 +73,15 @@ pub struct WebhookLabels {
     pub outcome: &'static str,
 }
 
+/// Labels of a message to a person.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct NotificationLabels {
+    /// Kind of the contact point.
+    pub kind: &'static str,
+    /// `sent`, `retried` or `failed`.
+    pub outcome: &'static str,
+}
+
 /// Labels of a source of the search.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SearchLabels {

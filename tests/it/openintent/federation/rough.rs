@@ -20,9 +20,9 @@ async fn a_server_that_dies_before_it_sends_sends_when_it_is_back() {
     a.server.stop().await;
     let a = again(&setups.0, &database).await;
     let ada = a.agent("agent.ada").await;
-    assert_eq!(a.server.federation_sender.step().await.unwrap(), 0, "somebody may still have it in hand");
+    assert_eq!(a.server.senders.federation.step().await.unwrap(), 0, "somebody may still have it in hand");
     a.clock.advance(91);
-    assert_eq!(a.server.federation_sender.step().await.unwrap(), 1);
+    assert_eq!(a.server.senders.federation.step().await.unwrap(), 1);
     let two = Two { a, b, ports, setups, ada, bob };
     let remote = two.bob.get("/intents").await.ok()["intents"][0]["id"].as_str().unwrap().to_owned();
     // The other server dies with pending callbacks.
@@ -57,7 +57,7 @@ async fn an_answer_that_is_lost_makes_no_second_intent() {
     assert_eq!(two.b.anon().send("POST", "/federation/receive", Some(text)).await.is(200), first);
     // The response was not recorded, so the request is sent again with a new signature.
     two.a.clock.advance(91);
-    assert_eq!(two.a.server.federation_sender.step().await.unwrap(), 1);
+    assert_eq!(two.a.server.senders.federation.step().await.unwrap(), 1);
     assert_eq!(two.bob.get("/intents").await.ok()["intents"].as_array().unwrap().len(), 1);
     let log = events(&two.ada, &intent["id"]).await;
     assert_eq!(log.last().unwrap()["payload"]["remote_intent_id"], first["local_intent_id"]);
@@ -75,7 +75,7 @@ async fn two_servers_carry_each_letter_once() {
     other.settings.retain(|(name, _)| *name != "ENTENTE_BIND");
     let other = World::on(other, two.a.database.clone()).await;
     let (one, another) =
-        tokio::join!(two.a.server.federation_sender.step(), other.server.federation_sender.step());
+        tokio::join!(two.a.server.senders.federation.step(), other.server.senders.federation.step());
     assert_eq!(one.unwrap() + another.unwrap(), 6);
     let found = two.bob.get("/intents").await.ok();
     assert_eq!(found["intents"].as_array().unwrap().len(), 6);
@@ -119,11 +119,11 @@ async fn a_peer_that_is_away_is_tried_for_a_day_and_then_given_up() {
     let (world, ada, intent) = alone(port).await;
     let ask = json!({ "intent_id": intent["id"], "target_server": url(port) });
     let sent = ada.post("/federation/dispatch", ask).await.ok();
-    let mut attempts = world.server.federation_sender.step().await.unwrap();
-    assert_eq!(world.server.federation_sender.step().await.unwrap(), 0, "not at once again");
+    let mut attempts = world.server.senders.federation.step().await.unwrap();
+    assert_eq!(world.server.senders.federation.step().await.unwrap(), 0, "not at once again");
     for _ in 0..12 {
         world.clock.advance(44_000);
-        attempts += world.server.federation_sender.step().await.unwrap();
+        attempts += world.server.senders.federation.step().await.unwrap();
     }
     assert_eq!(attempts, 8);
     let path = format!("/federation/dispatches/{}", sent["dispatch_id"].as_str().unwrap());
@@ -173,9 +173,9 @@ async fn what_a_peer_says_decides_whether_it_is_asked_again() {
         receiver.does([act.clone(), Act::Say(200, r#"{"accepted": true}"#)]);
         let ask = json!({ "intent_id": intent["id"], "target_server": target });
         let sent = ada.post("/federation/dispatch", ask).await.ok();
-        let mut made = world.server.federation_sender.step().await.unwrap();
+        let mut made = world.server.senders.federation.step().await.unwrap();
         world.clock.advance(100);
-        made += world.server.federation_sender.step().await.unwrap();
+        made += world.server.senders.federation.step().await.unwrap();
         let path = format!("/federation/dispatches/{}", sent["dispatch_id"].as_str().unwrap());
         let now = ada.get(&path).await.ok();
         assert_eq!((made, &now["state"]), (attempts, &json!(state)), "{act:?}");
@@ -196,7 +196,7 @@ async fn a_peer_that_never_says_a_word_again_has_failed() {
     let (world, ada, intent) = alone(receiver.address.port()).await;
     let ask = json!({ "intent_id": intent["id"], "target_server": url(receiver.address.port()) });
     let sent = ada.post("/federation/dispatch", ask).await.ok();
-    world.server.federation_sender.step().await.unwrap();
+    world.server.senders.federation.step().await.unwrap();
     world.pass(89 * 86_400).await;
     let path = format!("/federation/dispatches/{}", sent["dispatch_id"].as_str().unwrap());
     assert_eq!(ada.get(&path).await.ok()["state"], "accepted");
@@ -215,7 +215,7 @@ async fn what_is_resolved_before_it_is_sent_is_not_sent() {
     let sent = ada.post("/federation/dispatch", ask).await.ok();
     let path = format!("/intents/{}/status", intent["id"].as_str().unwrap());
     ada.seen(&json!(1)).post(&path, json!({ "status": "abandoned" })).await.ok();
-    assert_eq!(world.server.federation_sender.step().await.unwrap(), 0);
+    assert_eq!(world.server.senders.federation.step().await.unwrap(), 0);
     let path = format!("/federation/dispatches/{}", sent["dispatch_id"].as_str().unwrap());
     assert_eq!(ada.get(&path).await.ok()["state"], "dead");
     let log = events(&ada, &intent["id"]).await;
@@ -234,7 +234,7 @@ async fn a_peer_that_is_taken_off_the_list_gets_nothing_any_more() {
     let world = again(&setup(free_port(), 1, &json!([])), &database).await;
     let ada = world.agent("agent.ada").await;
     ada.post("/federation/dispatch", ask).await.refused(403, "forbidden");
-    assert_eq!(world.server.federation_sender.step().await.unwrap(), 0);
+    assert_eq!(world.server.senders.federation.step().await.unwrap(), 0);
     world.pass(4 * 86_400).await;
     assert_eq!(receiver.count(), 0);
     assert_eq!(types(&ada, &intent["id"]).await.last().unwrap(), "federation.failed");
