@@ -86,6 +86,45 @@ impl Outline {
     }
 }
 
+/// A thread with mail to the caller.
+#[derive(Debug, Clone)]
+pub struct LatestThread {
+    /// Name of the thread.
+    pub corr: String,
+    /// Intent of its latest envelope to the caller.
+    pub purpose: String,
+    /// Sender of that envelope.
+    pub sender: String,
+    /// When it was received.
+    pub received_at: Timestamp,
+}
+
+/// Number of a mailbox's latest envelopes that are searched for threads.
+const LATEST: i64 = 300;
+
+/// Lists the threads of the latest envelopes to the caller, the newest first.
+///
+/// # Errors
+/// The caller lacks the scope.
+pub async fn latest(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<Vec<LatestThread>> {
+    caller.require(Scope::MailRead)?;
+    let found = sqlx::query_as!(
+        LatestThread,
+        "-- threads::latest
+         SELECT t.corr, t.purpose, t.sender, t.received_at FROM (
+             SELECT DISTINCT ON (e.corr) e.corr, e.purpose, e.sender, e.received_at
+             FROM (SELECT envelope_id FROM aee_items WHERE entity = $1 ORDER BY seq DESC LIMIT $2) i
+             JOIN aee_envelopes e ON e.id = i.envelope_id ORDER BY e.corr, e.received_at DESC) t
+         ORDER BY t.received_at DESC LIMIT $3",
+        caller.agent,
+        LATEST,
+        i64::from(limit)
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    Ok(found)
+}
+
 /// Returns a page of a thread: the envelopes that the caller is a party to, each after the one that it
 /// answers, earlier ones first; and the cursor of the next page if there may be more.
 ///

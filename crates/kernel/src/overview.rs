@@ -22,7 +22,7 @@ pub use charts::{AnsweredQuestions, EndedJobs, answered_questions, ended_jobs};
 pub use counts::{Counts, counts, health};
 pub use levels::levels;
 pub use search::{IntentSearch, agent_history, find_intents};
-pub use work::{Gauge, Receiver, Spend, Work, receivers, url_host, works};
+pub use work::{Gauge, JobOfIntent, Receiver, Spend, Work, jobs_of_intent, receivers, url_host, works};
 
 /// Maximum number of intents.
 const INTENTS: i64 = 40;

@@ -38,7 +38,7 @@ async fn take_back(pool: &Pool) {
         ALTER TABLE checkpoints DROP COLUMN spent;
         DROP TABLE job_labels, job_failures, job_reruns, job_queues, job_signals, job_costs;
         ALTER TABLE job_clock DROP COLUMN signals_sent, DROP COLUMN signals_acked;
-        DROP INDEX jobs_by_trace;
+        DROP INDEX jobs_by_trace, jobs_by_intent;
         DROP FUNCTION stop_concerns, budget_window_start, budget_window_end;
         DROP TABLE stopped_jobs, stops, spend, spend_reservations, budget_reached, budget_holds, budget_windows, budgets,
             team_members, teams;

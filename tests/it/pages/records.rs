@@ -77,10 +77,16 @@ async fn an_intent_leads_to_all_that_concerns_it_and_its_status_is_changed_there
     let question = crate::moments::ask(&ann, json!({ "intent_id": intent })).await;
     let task = json!({ "name": "count <i>rows</i>" });
     ann.post(&format!("/intents/{intent}/tasks"), task).await.ok();
+    ann.put("/arcp/agents/count/versions/1", json!({})).await.ok();
+    let job = ann.post("/jobs", json!({ "agent": "count", "input": {}, "intent_id": intent })).await.is(201);
+    let job = format!("href=\"/jobs/{}\"", job["job_id"].as_str().unwrap());
     let mut eve = logged_in(&world, "human.eve", true).await;
     let page = eve.get(&format!("/intents/{intent}")).await;
     assert_eq!(page.status, 200, "{}", page.text);
+    let others = ada.get(&format!("/intents/{intent}")).await;
+    assert!(others.text.contains("It has no jobs that you may see") && !others.text.contains(&job));
     for part in [
+        &job,
         &format!("href=\"/channels/{channel}\""),
         &format!("href=\"/inbox/{}\"", question["id"].as_str().unwrap()),
         "count &#60;i&#62;rows",

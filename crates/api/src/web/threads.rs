@@ -1,20 +1,23 @@
-//! Pages of envelope threads (AEE §5.3): senders, recipients, and the tree of answers. They show the same as
-//! `http/aee/threads.rs`; a person sees the envelopes that they are a party to.
+//! Pages of envelope threads (AEE §5.3): those with envelopes to the visitor, and of one the senders, recipients, and the tree
+//! of answers. They show the same as `aee-api/src/threads.rs`; a person sees the envelopes that they are a party to.
 
 use actix_web::http::StatusCode;
 use actix_web::web;
 use askama::Template;
-use entente_aee::threads::{Leaf, thread};
+use entente_aee::threads::{Leaf, latest, thread};
+use entente_domain::identity::keys::Scope;
 use serde::Deserialize;
 
 use super::guard::{PageResult, Visitor};
 use super::page;
 use super::shell::{Place, Shell};
-use super::words::When;
+use super::words::{When, escaped};
 use crate::ApiState;
 
 /// Page size.
 const STEP: u32 = 50;
+/// Threads in the list.
+const LATEST: u32 = 30;
 /// Maximum indentation; deeper envelopes are shown at this level.
 const DEEPEST: usize = 6;
 
@@ -30,6 +33,17 @@ struct ThreadsPage {
     corr: String,
     leaves: Vec<Row>,
     next: Option<String>,
+    /// The threads of the latest envelopes to the visitor, if none is asked for.
+    latest: Vec<Latest>,
+}
+
+/// A thread in the list.
+struct Latest {
+    path: String,
+    corr: String,
+    purpose: String,
+    sender: String,
+    at: When,
 }
 
 /// An envelope in its thread.
@@ -82,5 +96,16 @@ async fn show(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Aske
         }
     });
     let leaves = leaves.collect();
-    Ok(page(StatusCode::OK, &ThreadsPage { shell, corr, leaves, next }))
+    // A key that may not read mail has no list, and may still ask for a thread and be told so.
+    let may_list = corr.is_empty() && visitor.caller.has(Scope::MailRead);
+    let latest = if may_list { latest(&api.ctx.aee, &visitor.caller, LATEST).await? } else { Vec::new() };
+    let latest = latest.into_iter().map(|one| Latest {
+        path: format!("/threads?corr={}", escaped(&one.corr)),
+        corr: one.corr,
+        purpose: one.purpose,
+        sender: one.sender,
+        at: When::new(one.received_at, now),
+    });
+    let latest = latest.collect();
+    Ok(page(StatusCode::OK, &ThreadsPage { shell, corr, leaves, next, latest }))
 }

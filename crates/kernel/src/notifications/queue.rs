@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::rows;
 use crate::{AppError, Outcome, unknown};
 
-/// Notifications that one message is made of.
-const BATCH: i64 = 50;
+/// Most notifications that one message is made of: more than ten are counted, not listed, so that a flood is few messages.
+const BATCH: i64 = 1_000;
 
 /// A notification to queue.
 #[derive(Debug)]

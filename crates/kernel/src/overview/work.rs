@@ -69,6 +69,21 @@ pub struct Work {
     pub gauges: Vec<Gauge>,
 }
 
+/// A job in a list of an intent's.
+#[derive(Debug, Clone)]
+pub struct JobOfIntent {
+    /// Its id.
+    pub id: JobId,
+    /// Agent that runs it, with version.
+    pub agent: String,
+    /// Principal that submitted it.
+    pub principal: String,
+    /// Its status.
+    pub status: String,
+    /// Its end, or else its submission.
+    pub last_at: Timestamp,
+}
+
 /// Amounts spent or reserved by an agent's jobs.
 #[derive(Debug, Clone)]
 pub struct Spend {
@@ -111,6 +126,33 @@ struct Progress {
     current: Option<f64>,
     total: Option<f64>,
     message: Option<String>,
+}
+
+/// Lists the latest jobs of an intent that the caller may see, newest first.
+///
+/// # Errors
+/// The caller lacks the scope.
+pub async fn jobs_of_intent(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent: IntentId,
+    limit: u32,
+) -> Outcome<Vec<JobOfIntent>> {
+    caller.require(Scope::JobsRead)?;
+    let found = sqlx::query_as!(
+        JobOfIntent,
+        r#"-- overview::jobs_of_intent
+         SELECT j.id, j.agent, j.principal, c.status, coalesce(c.ended_at, j.created_at) AS "last_at!"
+         FROM jobs j JOIN job_clock c ON c.job_id = j.id
+         WHERE j.intent_id = $1 AND ($2 OR j.principal = $3) ORDER BY j.id DESC LIMIT $4"#,
+        intent.uuid(),
+        caller.has(Scope::Admin),
+        caller.agent,
+        i64::from(limit)
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    Ok(found)
 }
 
 /// Lists the latest jobs that the caller may see, newest first, and the spending of the latest jobs' agents.

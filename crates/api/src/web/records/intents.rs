@@ -1,4 +1,4 @@
-//! Intents: the search, and one intent with its channels, tasks, questions and line of time. A person changes its status here.
+//! Intents: the search, and one intent with its channels, tasks, jobs, questions and line of time. A person changes its status here.
 
 use actix_web::http::StatusCode;
 use actix_web::web;
@@ -25,7 +25,7 @@ use crate::web::shell::{Place, Shell};
 use crate::web::words::When;
 use crate::web::{page, see};
 
-/// Channels, tasks and questions shown of an intent.
+/// Channels, tasks, jobs and questions shown of an intent.
 const PARTS: u32 = 100;
 
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -259,11 +259,20 @@ async fn parts(api: &ApiState, caller: &Caller, id: IntentId) -> Outcome<Vec<Sec
         links: view.task.assigned_agent.as_deref().map(Link::agent).into_iter().collect(),
         ..Item::default()
     });
+    let jobs = unless_refused(overview::jobs_of_intent(ctx, caller, id, PARTS).await)?;
+    let jobs = jobs.into_iter().map(|job| Item {
+        head: Some(Link::to(job.agent, format!("/jobs/{}", job.id))),
+        pill: Some(job.status.replace('_', " ")),
+        about: format!("by {}", job.principal),
+        at: Some(When::new(job.last_at, now)),
+        ..Item::default()
+    });
     let filter = MomentFilter { intent: Some(id), limit: PARTS, ..MomentFilter::default() };
     let (asked, _) = unless_refused(moments::list(&ctx.moments, caller, &filter).await)?;
     Ok(vec![
         Section::new("channels", "Channels", "It has no channels that you may see.", open.collect()),
         Section::new("tasks", "Tasks", "It has no tasks that you may see.", tasks.collect()),
+        Section::new("jobs", "Jobs", "It has no jobs that you may see.", jobs.collect()),
         Section::new(
             "questions",
             "Questions to people",
