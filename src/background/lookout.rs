@@ -56,8 +56,11 @@ pub const LOOP_HOLDS: &str = "loop_holds";
 /// Renews the copy of the stops in force.
 pub const STOPS: &str = "stops";
 
+/// Renews the copy of the quotas.
+pub const QUOTAS: &str = "quotas";
+
 /// The words of the look that are no sweep's name.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     FAN_OUT,
     INBOXES,
     DELIVERIES,
@@ -67,6 +70,7 @@ const OTHERS: [&str; 12] = [
     KEYS,
     STRICT,
     STOPS,
+    QUOTAS,
     SEARCH,
     LOOPS,
     LOOP_HOLDS,
