@@ -181,7 +181,12 @@ async fn keys_are_revoked_on_the_page_of_their_principal() {
     assert!(secret.contains(&id), "{secret}");
     let mut ada = logged_in(&world, "human.ada", false).await;
     assert_eq!(ada.get("/person?id=agent.bob").await.status, 403);
-    assert_eq!(ada.get("/person?id=human.ada").await.status, 200);
+    let own = ada.get("/person?id=human.ada").await;
+    assert!(own.status == 200 && !own.text.contains("Quotas"), "{}", own.text);
+    let limits = json!({ "open_requests": 50, "storage_bytes": 9_000 });
+    admin.put("/principals/human.ada/quotas", limits).await.ok();
+    let own = ada.get("/person?id=human.ada").await.text;
+    assert!(own.contains("1 of 50 requests under way · not counted yet of 9000 bytes stored"), "{own}");
     assert!(ada.get("/people").await.text.contains("human.ada"));
     let form = [("id", "agent.bob"), ("key", id.as_str())];
     assert!(ada.act("/person/revoke", "/dashboard", &form).await.status >= 400);

@@ -219,9 +219,9 @@ async fn who_waits_or_streams_takes_no_place() {
 }
 
 /// Returns a body of so many bytes.
-fn bytes(count: usize) -> Option<String> {
+fn bytes(count: usize) -> String {
     let frame = json!({ "title": "" }).to_string().len();
-    Some(json!({ "title": " ".repeat(count - frame) }).to_string())
+    json!({ "title": " ".repeat(count - frame) }).to_string()
 }
 
 /// Sends a body without a length in pieces, and returns what is answered.
@@ -255,7 +255,7 @@ async fn the_bytes_of_a_minute_are_the_principals() {
     let (ada, other) = (of(&world, &admin, "agent.ada").await, of(&world, &admin, "agent.ada").await);
     let bob = of(&world, &admin, "agent.bob").await;
     limit(&admin, "principals/agent.ada", json!({ "bytes_per_minute": 10_000 })).await;
-    let post = async |client: &Client| client.send("POST", "/intents", bytes(9_000)).await;
+    let post = async |client: &Client| client.send("POST", "/intents", Some(bytes(9_000))).await;
     // The first two have something left; the second one delays those after it.
     post(&ada.client).await.refused(422, "invalid_request");
     post(&other.client).await.refused(422, "invalid_request");
@@ -329,7 +329,7 @@ async fn an_admin_is_counted_and_never_refused() {
     let whose = format!("principals/{me}");
     admin.put("/teams/red", json!({ "members": [me] })).await.ok();
     for _ in 0..3 {
-        admin.send("POST", "/intents", bytes(9_000)).await.refused(422, "invalid_request");
+        admin.send("POST", "/intents", Some(bytes(9_000))).await.refused(422, "invalid_request");
     }
     let shown = quotas(&admin, &whose).await;
     assert_eq!(shown["open_requests"], json!({ "limit": 1, "own": null, "used": 1 }), "this one");
@@ -338,7 +338,7 @@ async fn an_admin_is_counted_and_never_refused() {
     // Another key of the same principal, without the scope, is limited like everybody.
     let plain = admin.post(&format!("/{whose}/keys"), json!({ "rate_per_second": 0 })).await.is(201);
     let plain = world.client(plain["key"].as_str().unwrap());
-    plain.send("POST", "/intents", bytes(20)).await.refused(429, "rate_limited");
+    plain.send("POST", "/intents", Some(bytes(20))).await.refused(429, "rate_limited");
     // The defaults are everybody's; 0 lifts them for one.
     let ada = world.agent("agent.ada").await;
     ada.post("/intents", json!({ "title": "one" })).await.ok();

@@ -343,3 +343,27 @@ async fn the_verdict_reaches_the_other_server() {
     beside.end().await;
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_count_at_once_count_everything_once() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    let ada = of(&world, &admin, "agent.ada").await.client;
+    let (intent, _) = talk(&ada, json!({})).await;
+    limit(&admin, "principals/agent.ada", json!({ "storage_bytes": 1_000_000 })).await;
+    let other = World::on(Setup::default(), world.database.clone()).await;
+    for turn in 0..4_u64 {
+        for n in 0..20 {
+            let path = format!("/intents/{intent}/channels/c-{n}/messages");
+            ada.post(&path, message("agent.ada", 50 + n)).await.is(201);
+        }
+        world.clock.advance(60);
+        other.clock.advance(60);
+        let (here, there) = tokio::join!(world.sweep_beside(), other.sweep_beside());
+        assert!(here + there >= 20, "{here} here, {there} there");
+        let used = quotas(&admin, "principals/agent.ada").await["storage_bytes"]["used"].clone();
+        assert_eq!(used, stored(&world).await, "turn {turn}");
+    }
+    other.end().await;
+    world.end().await;
+}

@@ -24,8 +24,8 @@ use crate::{Ctx, Outcome, Tx};
 /// Least time between two walks.
 const PAUSE: TimeDelta = TimeDelta::seconds(50);
 
-/// Time after which a run leaves the rest of the walk to the next one.
-const RUN: Duration = Duration::from_secs(2);
+/// Time after which a run leaves the rest of the walk to the next one: it takes a turn of the sweeps.
+const RUN: Duration = Duration::from_secs(10);
 
 /// Seconds of the envelopes that are counted together.
 const HOUR: i64 = 3_600;
