@@ -357,6 +357,7 @@ fn context(config: &Config, base: Base, seeded_keys: bool) -> Result<Ctx, StartE
         beats: Arc::default(),
         strict_agents: Arc::default(),
         stops: Arc::default(),
+        quotas: Arc::new(entente_kernel::Quotas::new(config.http.quotas, &metrics)),
         loops: Arc::default(),
         operations: Arc::default(),
         server_keys: Arc::new(server_keys),
@@ -399,6 +400,7 @@ async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
     }
     patiently(async || keys::refresh(ctx).await).await?;
     patiently(async || ctx.stops.refresh(ctx).await).await?;
+    patiently(async || ctx.quotas.refresh(ctx).await).await?;
     patiently(async || ctx.strict_agents.refresh(ctx).await).await?;
     patiently(async || ctx.loops.refresh(ctx).await).await?;
     for seed in given {

@@ -15,7 +15,7 @@ use entente_runtime::tasks::Tasks;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::lookout::{KEYS, Lookout, STOPS, STRICT};
+use super::lookout::{KEYS, Lookout, QUOTAS, STOPS, STRICT};
 use super::{FEED_TURN, every, keep, note, tick, timely};
 
 /// Interval of the check for missed commits.
@@ -49,9 +49,12 @@ pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
     keep(ctx, tasks, "feed look-around", poll);
     keep(ctx, tasks, "order over everything", number);
     let lookout = Arc::clone(lookout);
-    let (stops, strict) = (Arc::clone(&lookout), Arc::clone(&lookout));
+    let (stops, strict, quotas) = (Arc::clone(&lookout), Arc::clone(&lookout), Arc::clone(&lookout));
     keep(ctx, tasks, "keys refresh", move |ctx, stopping| refresh(ctx, Arc::clone(&lookout), stopping));
     keep(ctx, tasks, "stops refresh", move |ctx, stopping| refresh_stops(ctx, Arc::clone(&stops), stopping));
+    keep(ctx, tasks, "quotas refresh", move |ctx, stopping| {
+        refresh_quotas(ctx, Arc::clone(&quotas), stopping)
+    });
     keep(ctx, tasks, "strict agents refresh", move |ctx, stopping| {
         refresh_strict_agents(ctx, Arc::clone(&strict), stopping)
     });
@@ -178,6 +181,15 @@ async fn refresh_stops(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationTo
     while stopping.run_until_cancelled(lookout.found(STOPS)).await.is_some() {
         if let Err(failure) = timely(FEED_TURN, ctx.stops.refresh(&ctx)).await {
             note("stops refresh", &failure);
+        }
+    }
+}
+
+/// Renews the copy of the quotas after a change or a count on another server.
+async fn refresh_quotas(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
+    while stopping.run_until_cancelled(lookout.found(QUOTAS)).await.is_some() {
+        if let Err(failure) = timely(FEED_TURN, ctx.quotas.refresh(&ctx)).await {
+            note("quotas refresh", &failure);
         }
     }
 }

@@ -58,8 +58,11 @@ pub const LOOP_HOLDS: &str = "loop_holds";
 /// Renews the copy of the stops in force.
 pub const STOPS: &str = "stops";
 
+/// Renews the copy of the quotas.
+pub const QUOTAS: &str = "quotas";
+
 /// The words of the look that are no sweep's name.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 14] = [
     FAN_OUT,
     INBOXES,
     DELIVERIES,
@@ -70,6 +73,7 @@ const OTHERS: [&str; 13] = [
     KEYS,
     STRICT,
     STOPS,
+    QUOTAS,
     SEARCH,
     LOOPS,
     LOOP_HOLDS,

@@ -10,6 +10,7 @@ use entente_arcp::{jobs, sessions, workers};
 use entente_bridges::waits::deadlocks;
 use entente_bridges::{Ctx, due};
 use entente_kernel::audit::{checkpoints, retention as event_retention};
+use entente_kernel::identity::quotas::storage;
 use entente_kernel::identity::{keys, people};
 use entente_kernel::log::order;
 use entente_kernel::messages::pending;
@@ -140,6 +141,8 @@ pub enum Sweep {
     Invocations,
     /// Seals secrets under an old key anew, and deletes vaults, credentials and grants that ended long ago.
     Vaults,
+    /// Counts what principals store, if that is limited.
+    Storage,
 }
 
 impl Sweep {
@@ -194,6 +197,7 @@ impl Sweep {
         Self::ToolGrants,
         Self::Invocations,
         Self::Vaults,
+        Self::Storage,
     ];
 
     /// Returns the name for metrics and logs.
@@ -249,6 +253,7 @@ impl Sweep {
             Self::ToolGrants => "tool_grants",
             Self::Invocations => "invocations",
             Self::Vaults => "vaults",
+            Self::Storage => "storage",
         }
     }
 
@@ -303,7 +308,8 @@ impl Sweep {
             | Self::Links
             | Self::TriggerFirings
             | Self::Federation
-            | Self::Vaults => 240,
+            | Self::Vaults
+            | Self::Storage => 240,
         }
     }
 
@@ -359,7 +365,8 @@ impl Sweep {
             | Self::TriggerFirings
             | Self::Federation
             | Self::Invocations
-            | Self::Vaults => false,
+            | Self::Vaults
+            | Self::Storage => false,
         }
     }
 
@@ -453,6 +460,7 @@ impl Sweep {
                 tool_credentials::seal_anew(&ctx.openintent, limit).await,
                 vaults::forget(&ctx.openintent, LARGE_BATCH).await,
             ),
+            Self::Storage => storage::count(ctx).await,
         }
     }
 

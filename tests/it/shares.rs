@@ -1,8 +1,10 @@
 //! No key starves the others: pages are bounded, a key has few large responses under way, a client that does not
 //! read is cut off, a body must arrive in time, and the number of concurrent requests per key is limited.
-//! `shares/unread.rs` covers the server's memory, `shares/guesses.rs` logins.
+//! `shares/unread.rs` covers the server's memory, `shares/guesses.rs` logins,
+//! `shares/quotas.rs` the quotas of principals and teams.
 
 mod guesses;
+mod quotas;
 mod unread;
 
 use std::io::{Read as _, Write as _};

@@ -26,7 +26,7 @@ const UNBOUNDED: [Sweep; 2] = [Sweep::Heartbeats, Sweep::KeyUses];
 
 /// These need a special set-up and are tested in `triggers/hearing.rs`, `federation.rs`, `vaults.rs`,
 /// `events/retention.rs`, `spending.rs`, `waits.rs`, `loops` and `inbox/levels.rs`.
-const ELSEWHERE: [Sweep; 13] = [
+const ELSEWHERE: [Sweep; 14] = [
     Sweep::InboxRings,
     Sweep::InboxEntries,
     Sweep::Lineages,
@@ -40,6 +40,7 @@ const ELSEWHERE: [Sweep; 13] = [
     Sweep::Budgets,
     Sweep::Reservations,
     Sweep::Spending,
+    Sweep::Storage,
 ];
 
 /// Creates five due rows for the sweep.

@@ -18,6 +18,7 @@ use entente_kernel::{AppError, Caller, Outcome};
 use entente_runtime::fences;
 
 use crate::Ctx;
+use crate::envelopes;
 use crate::envelopes::{Disposition, Original, PreparedEnvelope, note_refusal};
 use crate::ingest;
 use crate::ingest::{Ingest, Signatures};
@@ -152,6 +153,7 @@ pub(crate) async fn prepare(
 ) -> Outcome<Prepared> {
     let envelope = read(bytes)?;
     ctx.objection(caller, envelope.sender.as_str(), None).map_or(Ok(()), Err)?;
+    require_room(ctx, caller, &envelope).await?;
     let now = ctx.now();
     let settings = &ctx.state.settings;
     // Before anything else is done with it (AEE §11.2).
@@ -296,6 +298,13 @@ async fn verify(ctx: &Ctx, envelope: &Envelope, bytes: &[u8]) -> Outcome<Verifie
     signing::check_numbers(bytes, sig.scope)?;
     envelope_keys::verify(ctx, envelope, &sig).await?;
     Ok(Verified::signed(sig.kid, sig.scope))
+}
+
+/// Requires that the caller's principal is not over its quota of stored bytes; a repeated envelope gets its receipt all the same.
+async fn require_room(ctx: &Ctx, caller: &Caller, envelope: &Envelope) -> Outcome<()> {
+    let Some(full) = ctx.quotas.objection(caller) else { return Ok(()) };
+    let stored = envelopes::load(&mut *ctx.pool.acquire().await?, &envelope.id).await?;
+    if stored.is_some() { Ok(()) } else { Err(full.into()) }
 }
 
 /// Requires that `from` is the caller's (AEE §11.5), or that the envelope is signed and the caller is its

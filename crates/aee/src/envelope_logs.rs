@@ -46,6 +46,7 @@ pub async fn keep(
     if idempotency::find::<bool>(&mut tx, caller, once).await?.is_some() {
         return Ok(());
     }
+    ctx.quotas.objection(caller).map_or(Ok(()), Err)?;
     let now = ctx.now();
     let column = |of: fn(&LogLine) -> &str| lines.iter().map(|(line, _)| of(line)).collect::<Vec<&str>>();
     let corrs: Vec<Option<&str>> = lines.iter().map(|(line, _)| line.corr.as_deref()).collect();

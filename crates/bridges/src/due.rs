@@ -40,8 +40,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
                  OR EXISTS (SELECT 1 FROM moments v JOIN moments n ON n.id = v.superseded_by
                             WHERE v.resolution_kind = 'dialogue' AND v.veto_settled_at IS NULL
                               AND v.state = 'superseded' AND n.state IN ('withdrawn', 'expired'))),
-             ('suspensions', EXISTS (SELECT 1 FROM suspensions WHERE state = 'open' AND expires_at <= $1)),
-             ('coordinators', EXISTS (SELECT 1 FROM coordinators WHERE due_at <= $1)),
+             ('suspensions', EXISTS (SELECT 1 FROM suspensions WHERE state = 'open' AND expires_at <= $1)), ('coordinators', EXISTS (SELECT 1 FROM coordinators WHERE due_at <= $1)),
              ('retries', EXISTS (SELECT 1 FROM failures WHERE due_at <= $1)), ('memory', EXISTS (SELECT 1 FROM memory_entries WHERE expires_at <= $1)),
              ('trigger_events', EXISTS (SELECT 1 FROM triggers WHERE listens AND enabled AND removed_at IS NULL)),
              ('triggers', EXISTS (SELECT 1 FROM triggers WHERE next_due <= $1 AND enabled AND removed_at IS NULL)
@@ -57,16 +56,15 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('fan-out', EXISTS (SELECT 1 FROM webhook_endpoints WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM webhook_replays)),
              ('search', EXISTS (SELECT 1 FROM search_backlog)), ('letters', EXISTS (SELECT 1 FROM federation_letters WHERE due_at <= $1)),
              ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))), ('notifications', EXISTS (SELECT 1 FROM contact_points WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))),
-             ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)),
-             ('bridges', EXISTS (SELECT 1 FROM aee_bridges) OR EXISTS (SELECT 1 FROM trigger_firings WHERE job IS NOT NULL)),
+             ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)), ('bridges', EXISTS (SELECT 1 FROM aee_bridges) OR EXISTS (SELECT 1 FROM trigger_firings WHERE job IS NOT NULL)),
              ('stopped_jobs', EXISTS (SELECT 1 FROM stops WHERE lifted_at IS NULL) OR EXISTS (SELECT 1 FROM stopped_jobs)),
              ('budgets', EXISTS (SELECT 1 FROM budget_reached r WHERE r.handled_at IS NULL AND (r.moment_id IS NULL OR EXISTS (
                  SELECT 1 FROM moments m WHERE m.id = r.moment_id AND coalesce(m.ended_at::text, m.resolution_kind) IS NOT NULL)))),
              ('reservations', EXISTS (SELECT 1 FROM spend_reservations WHERE expires_at <= $1 AND ended_at IS NULL)),
              ('inboxes', EXISTS (SELECT 1 FROM inboxes) OR EXISTS (SELECT 1 FROM inbox_cursor WHERE global IS NOT NULL)),
              ('inbox_rings', EXISTS (SELECT 1 FROM inbox_entries WHERE rings_at <= $1)), ('loop_holds', EXISTS (SELECT 1 FROM loop_cursor WHERE holds > $6)),
-             ('stops', $3 < greatest(-1, (SELECT max(changed_seq) FROM stops), (SELECT max(changed_seq) FROM budgets),
-                                     (SELECT max(changed_seq) FROM teams))),
+             ('stops', $3 < greatest(-1, (SELECT max(changed_seq) FROM stops), (SELECT max(changed_seq) FROM budgets), (SELECT max(changed_seq) FROM teams))),
+             ('quotas', $7 < greatest(-1, (SELECT max(changed_seq) FROM quotas), (SELECT max(changed_seq) FROM teams)) OR EXISTS (SELECT 1 FROM storage_clock WHERE laps > $8)),
              ('strict', EXISTS (SELECT 1 FROM agent_sessions WHERE strict_seq > greatest($4::bigint, 0))),
              ('loops', (($5 OR EXISTS (SELECT 1 FROM loop_policies WHERE enabled)) AND EXISTS (SELECT 1 FROM loop_backlog))
                  OR EXISTS (SELECT 1 FROM loop_news) OR EXISTS (SELECT 1 FROM talks WHERE due_at <= $1)),
@@ -77,7 +75,9 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
         ctx.stops.seen(),
         ctx.strict_agents.seen(),
         ctx.settings.loops.enabled,
-        ctx.loops.seen()
+        ctx.loops.seen(),
+        ctx.quotas.seen(),
+        ctx.quotas.laps()
     )
     .fetch_all(&ctx.pool)
     .await?;

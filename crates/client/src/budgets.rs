@@ -5,6 +5,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use super::Done;
+use super::principals::quotas::Limits;
 use super::remote::{Remote, segment};
 
 /// Members of a budget that a line shows.
@@ -182,7 +183,7 @@ impl Budgets {
     }
 }
 
-/// Teams: named groups of principals, for budgets and stops
+/// Teams: named groups of principals, for budgets, quotas and stops
 #[derive(Debug, Args)]
 pub(super) struct Teams {
     #[command(flatten)]
@@ -202,6 +203,13 @@ enum TeamVerb {
     },
     /// List teams
     List,
+    /// Show the quotas of a team with their use, or set them
+    Quota {
+        /// The team's name
+        name: String,
+        #[command(flatten)]
+        limits: Limits,
+    },
     /// Remove a team
     Remove {
         /// The team's name
@@ -220,6 +228,9 @@ impl Teams {
             TeamVerb::List => {
                 let found = api.get("/teams", &[]).await?;
                 if self.remote.json { found } else { found["teams"].clone() }
+            }
+            TeamVerb::Quota { name, limits } => {
+                return limits.run(&self.remote, &api, &format!("{}/quotas", one(&name))).await;
             }
             TeamVerb::Remove { name } => api.delete(&one(&name)).await?,
         };

@@ -1,10 +1,12 @@
 //! `entente principal` and `entente whoami`: the owners of keys, and the caller's own identity.
 
 pub(super) mod keys;
+pub(super) mod quotas;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
+use self::quotas::Limits;
 use super::Done;
 use super::remote::{Remote, segment};
 
@@ -41,6 +43,14 @@ enum Verb {
         /// The principal's id
         id: String,
     },
+    /// Show the quotas of a principal with their use, or set them
+    Quota {
+        /// The principal's id; one's own by default
+        #[arg(default_value = "me")]
+        id: String,
+        #[command(flatten)]
+        limits: Limits,
+    },
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -63,6 +73,10 @@ impl Principals {
                 api.get("/principals", &query).await?
             }
             Verb::Show { id } => api.get(&format!("/principals/{}", segment(&id)), &[]).await?,
+            Verb::Quota { id, limits } => {
+                let path = format!("/principals/{}/quotas", segment(&id));
+                return limits.run(&self.remote, &api, &path).await;
+            }
         };
         self.remote.show(&answer, &["id", "kind", "display_name", "created_by", "created_at"])
     }

@@ -8,4 +8,5 @@ pub mod identities;
 pub mod keys;
 pub mod people;
 pub mod principals;
+pub mod quotas;
 pub mod signatures;

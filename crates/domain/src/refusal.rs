@@ -210,6 +210,8 @@ codes! {
     LoopSlowed = "loop_slowed";
     /// Too many requests with this key; wait as long as `Retry-After` says.
     RateLimited = "rate_limited";
+    /// What the principal, or its team, stores has reached the quota of stored bytes; the message says whose, and what to do.
+    StorageFull = "storage_full";
     /// Too many open streams or waiting requests with this key.
     TooManyStreams = "too_many_streams";
     /// The database cannot be reached, or the server is stopping; repeat after `Retry-After`.

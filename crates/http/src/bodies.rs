@@ -1,22 +1,26 @@
 //! Time limits for bodies in both directions. A request body must arrive within a time limit, or the request fails. A
 //! large response is written in pieces, so that it is held in memory once. Slow readers are cut off: the operating
 //! system closes a connection that takes nothing for a while (`startup/sockets.rs`), and this module closes one that
-//! takes too little.
+//! takes too little. Bytes of request bodies are counted for the quotas of the caller's principal.
 
+use std::cell::{Cell, OnceCell};
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use actix_web::HttpMessage as _;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::error::PayloadError;
 use actix_web::http::Method;
+use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::{HttpMessage as _, HttpRequest};
 use bytes::Bytes;
 use entente_domain::limits::{PAGE_BYTES, SMALL_PAGE_BYTES};
-use entente_kernel::{Grant, LargeAnswer};
+use entente_kernel::identity::quotas::Exceeded;
+use entente_kernel::{Grant, LargeAnswer, Quotas};
 use futures_util::{Stream, StreamExt as _, stream};
 use tokio::time::{Instant, timeout_at};
 
@@ -38,8 +42,10 @@ pub fn within(mut request: ServiceRequest, time: Duration) -> ServiceRequest {
         Payload::None => Payload::None,
         payload => {
             let deadline = Instant::now() + time;
+            let meter = Meter::default();
+            request.extensions_mut().insert(meter.clone());
             let timed: Pin<Box<dyn Stream<Item = Result<Bytes, PayloadError>>>> =
-                Box::pin(timed(payload, deadline));
+                Box::pin(timed(payload, deadline, meter));
             Payload::Stream { payload: timed }
         }
     };
@@ -47,18 +53,81 @@ pub fn within(mut request: ServiceRequest, time: Duration) -> ServiceRequest {
     request
 }
 
-fn timed(payload: Payload, deadline: Instant) -> impl Stream<Item = Result<Bytes, PayloadError>> {
-    stream::unfold(Some(payload), move |payload| async move {
-        let mut payload = payload?;
-        match timeout_at(deadline, payload.next()).await {
-            Ok(Some(piece)) => {
-                let goes_on = piece.is_ok();
-                Some((piece, goes_on.then_some(payload)))
+fn timed(
+    payload: Payload,
+    deadline: Instant,
+    meter: Meter,
+) -> impl Stream<Item = Result<Bytes, PayloadError>> {
+    stream::unfold(Some(payload), move |payload| {
+        let meter = meter.clone();
+        async move {
+            let mut payload = payload?;
+            match timeout_at(deadline, payload.next()).await {
+                Ok(Some(piece)) => {
+                    let piece = piece.and_then(|piece| meter.pass(piece));
+                    let goes_on = piece.is_ok();
+                    Some((piece, goes_on.then_some(payload)))
+                }
+                Ok(None) => None,
+                Err(_late) => Some((Err(PayloadError::Io(io::ErrorKind::TimedOut.into())), None)),
             }
-            Ok(None) => None,
-            Err(_late) => Some((Err(PayloadError::Io(io::ErrorKind::TimedOut.into())), None)),
         }
     })
+}
+
+/// Counts a body whose length its request does not tell, piece by piece, once the caller is known.
+#[derive(Clone, Default)]
+struct Meter(Rc<Metered>);
+
+#[derive(Default)]
+struct Metered {
+    /// Bytes that came before the caller was known.
+    came: Cell<u64>,
+    payer: OnceCell<(Arc<Quotas>, Arc<Grant>)>,
+}
+
+impl Meter {
+    /// Lets a piece pass, unless the bytes of the minute are used up.
+    fn pass(&self, piece: Bytes) -> Result<Bytes, PayloadError> {
+        let bytes = piece.len() as u64;
+        let Some((quotas, grant)) = self.0.payer.get() else {
+            self.0.came.set(self.0.came.get() + bytes);
+            return Ok(piece);
+        };
+        let taken = quotas.take(grant, bytes);
+        let refused =
+            |exceeded: Box<Exceeded>| io::Error::new(io::ErrorKind::QuotaExceeded, exceeded.refusal);
+        taken.map(|()| piece).map_err(|exceeded| PayloadError::Io(refused(exceeded)))
+    }
+}
+
+/// Counts the request's body for the quotas of the key's principal: at once if the request tells its length, else as it comes.
+///
+/// # Errors
+/// The bytes of the minute are used up.
+pub(crate) fn count(
+    request: &HttpRequest,
+    most: usize,
+    grant: &Arc<Grant>,
+    quotas: &Arc<Quotas>,
+) -> Result<(), Box<Exceeded>> {
+    if !quotas.counts_bytes() {
+        return Ok(());
+    }
+    let Some(meter) = request.extensions().get::<Meter>().cloned() else { return Ok(()) };
+    let length =
+        request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    // No more than that is read, whatever length is claimed.
+    let length = length.map(|length| length.min(most as u64));
+    match length {
+        Some(0) => Ok(()),
+        Some(length) => quotas.take(grant, length),
+        None => {
+            quotas.take(grant, meter.0.came.get())?;
+            let _already_known = meter.0.payer.set((Arc::clone(quotas), Arc::clone(grant)));
+            Ok(())
+        }
+    }
 }
 
 /// Counts a large response against its key's limit, unless it is counted already.

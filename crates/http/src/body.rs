@@ -165,6 +165,12 @@ fn unreadable(error: &actix_web::Error) -> Problem {
             "The body did not come in time (ENTENTE_BODY_SECONDS), and nothing was done. Send it again.",
         )
         .into(),
+        Some(PayloadError::Io(error)) if error.kind() == ErrorKind::QuotaExceeded => {
+            let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
+            let unsaid =
+                || Refusal::new(Code::RateLimited, "A quota of bytes is used up. Send it again later.");
+            refusal.cloned().unwrap_or_else(unsaid).into()
+        }
         _ => Refusal::new(Code::InvalidJson, format!("The body could not be read: {error}.")).into(),
     }
 }

@@ -1,6 +1,6 @@
 //! Identifies the caller of a request: the key in `X-API-Key` or `Authorization: Bearer`, or an access token that stands
 //! for one, the agent in `X-Agent-ID`, and the client's dialect. Also enforces the key's rate limit, because the key is
-//! known here.
+//! known here, and the quotas of its principal.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -17,9 +17,11 @@ use entente_domain::rate::{Allowance, Verdict};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
 use entente_kernel::identity::authentication;
+use entente_kernel::identity::quotas::Exceeded;
 use entente_kernel::{Caller, Grant, OpenRequest};
 use entente_runtime::fences;
 
+use super::bodies;
 use super::error::Problem;
 use super::wire::recognise;
 use crate::HttpState;
@@ -40,6 +42,8 @@ pub struct RateNote {
     pub limit: u32,
     /// Requests that the key may still make immediately.
     pub remaining: u32,
+    /// Seconds until more may be made.
+    pub reset: u32,
 }
 
 impl FromRequest for Asker {
@@ -159,18 +163,33 @@ fn presented(request: &HttpRequest) -> Option<&str> {
     header("x-api-key").or_else(bearer).filter(|key| !key.is_empty())
 }
 
-/// Counts a request, its body included, as in progress for its key, until `middleware` has the response.
+/// Counts a request, its body included, as in progress for its key and its principal, until `middleware` has the response.
 ///
 /// # Errors
-/// The key has too many requests in progress.
+/// The key, its principal or one of its teams has too many requests in progress, or has sent too many bytes of late.
 pub fn begin(
     api: &HttpState,
     grant: &Arc<Grant>,
     request: &HttpRequest,
 ) -> Result<Arc<OpenRequest>, Problem> {
-    let open = Arc::new(grant.open_request(api.limits.max_requests_per_key)?);
+    let quotas = &api.ctx.quotas;
+    let open = grant.open_request(api.limits.max_requests_per_key, quotas);
+    let open = Arc::new(open.map_err(|exceeded| beyond(request, *exceeded))?);
     request.extensions_mut().insert(Arc::clone(&open));
+    let taken = bodies::count(request, api.limits.max_body_bytes, grant, quotas);
+    taken.map_err(|exceeded| beyond(request, *exceeded))?;
     Ok(open)
+}
+
+/// Returns the refusal of a request beyond a quota, and records the limit for `middleware`.
+fn beyond(request: &HttpRequest, exceeded: Exceeded) -> Problem {
+    let Exceeded { refusal, limit } = exceeded;
+    if let Some(limit) = limit {
+        let (limit, reset) =
+            (u32::try_from(limit).unwrap_or(u32::MAX), refusal.retry_after_seconds.unwrap_or(1));
+        request.extensions_mut().insert(RateNote { limit, remaining: 0, reset });
+    }
+    refusal.into()
 }
 
 /// Applies the key's rate limit and records the remaining allowance for `middleware`.
@@ -182,11 +201,11 @@ pub fn admit(api: &HttpState, grant: &Grant, request: &HttpRequest) -> Result<()
     match grant.admit(api.limits.rate_per_second, since_start) {
         None => Ok(()),
         Some((Allowance { per_second, .. }, Verdict::Pass { remaining, .. })) => {
-            request.extensions_mut().insert(RateNote { limit: per_second, remaining });
+            request.extensions_mut().insert(RateNote { limit: per_second, remaining, reset: 1 });
             Ok(())
         }
         Some((Allowance { per_second, .. }, Verdict::Wait { nanos })) => {
-            request.extensions_mut().insert(RateNote { limit: per_second, remaining: 0 });
+            request.extensions_mut().insert(RateNote { limit: per_second, remaining: 0, reset: 1 });
             let mut problem = Problem::from(Refusal::new(
                 Code::RateLimited,
                 format!(

@@ -181,6 +181,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::SignatureRequired
         | Code::GovernanceViolation
         | Code::Stopped
+        | Code::StorageFull
         | Code::NotThePrincipal => StatusCode::FORBIDDEN,
         Code::NotFound | Code::JobNotFound | Code::UnknownRecipient => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,

@@ -17,6 +17,7 @@ mod log_filter;
 pub mod loops;
 mod people;
 mod principals;
+mod quotas;
 pub mod search;
 mod spend_reservations;
 mod stops;
@@ -42,6 +43,8 @@ pub fn routes(config: &mut Routes<'_>) {
     streams::routes(config);
     subscriptions::routes(config);
     deliveries::routes(config);
+    // Before `/principals/{principal_id}`.
+    quotas::routes(config);
     principals::routes(config);
     keys::routes(config);
     search::routes(config);

@@ -216,7 +216,7 @@ fn adorn(headers: &mut HeaderMap, id: &str, rate: Option<RateNote>) {
     if let Some(rate) = rate {
         headers.insert(HeaderName::from_static("ratelimit-limit"), rate.limit.into());
         headers.insert(HeaderName::from_static("ratelimit-remaining"), rate.remaining.into());
-        headers.insert(HeaderName::from_static("ratelimit-reset"), HeaderValue::from_static("1"));
+        headers.insert(HeaderName::from_static("ratelimit-reset"), rate.reset.into());
     }
 }
 

@@ -12,6 +12,7 @@ pub mod identities;
 pub mod keys;
 pub mod people;
 pub mod principals;
+pub mod quotas;
 pub mod seeds;
 pub mod server_keys;
 pub mod teams;

@@ -64,6 +64,8 @@ pub use identity::authentication::TokenSecret;
 pub use identity::caller::Caller;
 pub use identity::epochs::StrictAgents;
 pub use identity::grants::{Grant, Grants};
+pub(crate) use identity::quotas::Place;
+pub use identity::quotas::{Exceeded, Quotas};
 pub use identity::server_keys::ServerKeys;
 pub use log::intent_tx::IntentTx;
 pub use loops::LoopHolds;
@@ -139,6 +141,8 @@ pub struct Ctx {
     pub strict_agents: Arc<StrictAgents>,
     /// Copy of the stops in force.
     pub stops: Arc<Stops>,
+    /// Quotas of principals and teams, and their use at this server.
+    pub quotas: Arc<Quotas>,
     /// Copy of the agents in loops and storms, which may not send as they like.
     pub loops: Arc<LoopHolds>,
     /// Group commit of operations on intents.
@@ -267,11 +271,13 @@ impl Ctx {
         stopped.or_else(|| self.strict_agents.objection(speaker))
     }
 
-    /// As [`Self::objection`], for a message: also if the speaker is in a loop or a storm of messages.
+    /// As [`Self::objection`], for a message: also if the speaker is in a loop or a storm of messages, or its principal over
+    /// its quota of stored bytes.
     #[must_use]
     pub fn objection_to_message(&self, caller: &Caller, speaker: &str, intent: IntentId) -> Option<Refusal> {
         let objection = self.objection(caller, speaker, Some(intent));
-        objection.or_else(|| self.loops.objection(speaker, intent, &*self.clock))
+        let objection = objection.or_else(|| self.loops.objection(speaker, intent, &*self.clock));
+        objection.or_else(|| self.quotas.objection(caller))
     }
 
     /// Begins a transaction that holds these advisory locks.

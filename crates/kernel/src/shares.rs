@@ -1,5 +1,6 @@
 //! Limits on the concurrent use of one key, so that no key starves the others: requests, streams and waiting
-//! requests, and large answers that were not read yet.
+//! requests, and large answers that were not read yet. A request counts for the quotas of its principal and of the
+//! principal's teams too (`identity/quotas.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_runtime::deadlines::extend;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::Grant;
+use super::{Exceeded, Grant, Place, Quotas};
 
 /// Maximum number of large answers of one key being written: with the largest pages, 16 MiB.
 const LARGE_ANSWERS: usize = 4;
@@ -41,7 +42,10 @@ impl Default for Share {
 #[derive(Debug)]
 pub struct OpenRequest {
     grant: Arc<Grant>,
+    /// Whether it counts for its key; a session's requests count for the principal only.
+    of_key: bool,
     counts: AtomicBool,
+    place: Place,
 }
 
 impl OpenRequest {
@@ -49,6 +53,9 @@ impl OpenRequest {
     pub fn end(&self) -> bool {
         let counted = self.counts.swap(false, Ordering::AcqRel);
         if counted {
+            self.place.leave(&self.grant);
+        }
+        if counted && self.of_key {
             self.grant.limits.share.requests.fetch_sub(1, Ordering::AcqRel);
         }
         counted
@@ -79,9 +86,16 @@ impl Grant {
     /// Starts a request.
     ///
     /// # Errors
-    /// [`Code::RateLimited`] if the key has `limit` running requests.
-    pub fn open_request(self: &Arc<Self>, limit: usize) -> Result<OpenRequest, Refusal> {
-        let request = OpenRequest { grant: Arc::clone(self), counts: AtomicBool::new(true) };
+    /// [`Code::RateLimited`] if the key has `limit` running requests, or its principal as many as its quota or that of one of
+    /// its teams allows.
+    pub fn open_request(
+        self: &Arc<Self>,
+        limit: usize,
+        quotas: &Quotas,
+    ) -> Result<OpenRequest, Box<Exceeded>> {
+        let place = quotas.enter(self)?;
+        let request =
+            OpenRequest { grant: Arc::clone(self), of_key: true, counts: AtomicBool::new(true), place };
         if self.limits.share.requests.fetch_add(1, Ordering::AcqRel) < limit {
             return Ok(request);
         }
@@ -89,7 +103,15 @@ impl Grant {
             "This key has {limit} requests under way, as many as it may, those counted whose bodies have not come yet. Wait \
              until some are answered; those that wait for something to happen count as streams."
         );
-        Err(Refusal { retry_after_seconds: Some(1), ..Refusal::new(Code::RateLimited, message) })
+        let refusal = Refusal { retry_after_seconds: Some(1), ..Refusal::new(Code::RateLimited, message) };
+        Err(Box::new(Exceeded { refusal, limit: None }))
+    }
+
+    /// Starts a request of a session, which counts for the principal and its teams.
+    #[must_use]
+    pub fn open_request_of_session(self: &Arc<Self>, quotas: &Quotas) -> OpenRequest {
+        let place = quotas.enter_anyway(self);
+        OpenRequest { grant: Arc::clone(self), of_key: false, counts: AtomicBool::new(true), place }
     }
 
     /// Takes one of the key's places for open streams.

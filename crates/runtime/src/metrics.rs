@@ -77,6 +77,8 @@ pub struct Metrics {
     pub task_failures: Family<TaskLabels, Counter>,
     /// Presented keys by outcome.
     pub auth: Family<AuthLabels, Counter>,
+    /// Requests, bodies and writes refused by a quota.
+    pub quota_refusals: Family<QuotaLabels, Counter>,
     /// Commands handed to the servers that own their intents.
     pub forwards: Family<ForwardLabels, Counter>,
     /// 1 while the database answers.
@@ -154,6 +156,7 @@ impl Metrics {
             sweep_failures: Family::default(),
             task_failures: Family::default(),
             auth: Family::default(),
+            quota_refusals: Family::default(),
             forwards: Family::default(),
             database_up: Gauge::default(),
             webhooks: Family::default(),
@@ -196,6 +199,7 @@ impl Metrics {
             Unit::Seconds,
             self.wait_seconds.clone(),
         );
+        registry.register("quota_refusals", "Requests that a quota refused", self.quota_refusals.clone());
     }
 
     fn register_messages(&self, registry: &mut Registry) {
@@ -288,6 +292,11 @@ impl Metrics {
         let times = if waited { &self.wait_seconds } else { &self.request_seconds };
         let route = RouteLabels { method: labels.method, route: Arc::clone(&labels.route) };
         times.get_or_create(&route).observe(seconds);
+    }
+
+    /// Counts a request, a body or a write that a quota refused.
+    pub fn quota_refused(&self, quota: &'static str) {
+        self.quota_refusals.get_or_create(&QuotaLabels { quota }).inc();
     }
 
     /// Counts a job that ended, and the seconds since its submission.

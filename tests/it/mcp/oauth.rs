@@ -243,7 +243,7 @@ async fn a_key_and_its_tokens_share_its_limits() {
     let admitted = grants.iter().map(|grant| grant.admit(1, at).unwrap().1);
     let passed: Vec<bool> = admitted.map(|verdict| matches!(verdict, Verdict::Pass { .. })).collect();
     assert_eq!(passed, [true, true, false], "a burst of two for all of them");
-    let open: Vec<_> = grants.iter().map(|grant| grant.open_request(2)).collect();
+    let open: Vec<_> = grants.iter().map(|grant| grant.open_request(2, &world.ctx().quotas)).collect();
     assert_eq!(open.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
     world.end().await;
 }

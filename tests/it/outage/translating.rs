@@ -30,6 +30,8 @@ async fn take_back(pool: &Pool) {
         DROP VIEW search_backlog; DROP TABLE search_documents, search_position;
         DROP VIEW loop_backlog; DROP TABLE loop_policies, talks, lineages, loop_holds, loop_news, loop_cursor;
         DROP TABLE inboxes, inbox_entries, inbox_readers, inbox_cursor;
+        DROP TABLE quotas, stored_parts, stored_totals, storage_clock;
+        ALTER TABLE messages DROP COLUMN principal_id;
         DROP TABLE event_leaves, log_floors, log_order_search, job_claims, job_limits, job_slots, lease_waits, request_waits,
             deadlocks;
         ALTER TABLE job_clock DROP COLUMN precedence, DROP COLUMN principal, DROP COLUMN parked,

@@ -50,7 +50,8 @@ pub fn traces(sweep: Sweep) -> &'static str {
         | Sweep::StoppedJobs
         | Sweep::Budgets
         | Sweep::Reservations
-        | Sweep::Spending => {
+        | Sweep::Spending
+        | Sweep::Storage => {
             unreachable!("{sweep:?} leaves its traces elsewhere")
         }
         Sweep::Links => "SELECT 5 - count(*) FROM links",

@@ -8,6 +8,9 @@ pub fn body(path: &str) -> Option<Value> {
         "/api/v1/budgets" => json!({ "scope": "system", "unit": "USD", "limit": 1 }),
         "/api/v1/budgets/{budget_id}" => json!({ "limit": 1 }),
         "/api/v1/budgets/{budget_id}/raise" => json!({ "amount": 1 }),
+        "/api/v1/teams/{name}/quotas" | "/api/v1/principals/{principal_id}/quotas" => {
+            json!({ "open_requests": 1 })
+        }
         "/api/v1/teams/{name}" => json!({ "members": [] }),
         "/api/v1/stops" => json!({ "scope": "system", "reason": "theirs" }),
         "/api/v1/spend/reservations" => json!({ "reserve": {} }),

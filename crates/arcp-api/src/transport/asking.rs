@@ -131,13 +131,28 @@ pub(super) async fn enter(
 }
 
 impl Backend {
-    /// Counts a request against the key's rate limit, and returns how long it must wait if it came too early.
+    /// Counts a request against the key's rate limit, and returns how long it must wait if it came too early, or if a quota of
+    /// its principal is used up.
     pub fn wait(&self) -> Option<Duration> {
+        if let Some(pause) = self.api.ctx.quotas.pause(&self.caller.grant) {
+            return Some(pause);
+        }
         let since_start = Instant::now().duration_since(self.api.started);
         match self.caller.grant.admit(self.api.limits.rate_per_second, since_start)? {
             (_, Verdict::Wait { nanos }) => Some(Duration::from_nanos(nanos)),
             (_, Verdict::Pass { .. }) => None,
         }
+    }
+
+    /// Counts the bytes of frames for the quotas of the key's principal; what is too much delays the requests after it.
+    pub fn heard(&self, bytes: usize) {
+        self.api.ctx.quotas.charge(&self.caller.grant, bytes as u64);
+    }
+
+    /// Returns the backend for one request, which counts as in progress for the key's principal.
+    pub fn counted(self) -> Self {
+        let open = self.caller.grant.open_request_of_session(&self.api.ctx.quotas);
+        Self { caller: self.caller.within(Arc::new(open)), ..self }
     }
 
     /// Writes for the client, in the session of its agent that it named.

@@ -181,7 +181,10 @@ impl Session {
         self.note_life(&step);
         let entered = matches!(step, Step::Done(Done::Entered(..)));
         let doing = match step {
-            Step::Incoming(Incoming::Text(text)) => self.machine.hear(self.moment(&self.chance()), &text),
+            Step::Incoming(Incoming::Text(text)) => {
+                self.client.came += text.len();
+                self.machine.hear(self.moment(&self.chance()), &text)
+            }
             Step::Incoming(Incoming::Noise(why)) => self.machine.hear_noise(self.moment(&self.chance()), why),
             Step::Incoming(Incoming::Broken(why)) => {
                 let doing = self.machine.hear_noise(self.moment(&self.chance()), why);

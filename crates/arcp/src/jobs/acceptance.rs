@@ -80,9 +80,16 @@ pub(super) struct Submission {
     pub origin: Origin,
     /// The job that it runs again.
     pub rerun: Option<Rerun>,
+    /// Why nothing more may be stored for its principal; returned unless the same job was accepted before.
+    pub full: Option<Refusal>,
 }
 
 impl Submission {
+    /// Returns what is asked, unless nothing more may be stored.
+    fn admitted(&self) -> Result<JobAsk, Refusal> {
+        self.full.clone().map_or_else(|| Ok(self.ask.clone()), Err)
+    }
+
     /// Principal and idempotency key, if there is one.
     pub fn once(&self) -> Option<(&str, &str)> {
         Some((self.principal.as_str(), self.ask.idempotency_key.as_deref()?))
@@ -105,7 +112,7 @@ pub(super) async fn accept(
     known: &BTreeMap<String, Known>,
     submission: &Submission,
 ) -> Outcome<Fresh> {
-    let (now, mut ask) = (locked.now(), submission.ask.clone());
+    let (now, mut ask) = (locked.now(), submission.admitted()?);
     ask.check_time(now)?;
     let (version, terms) = version(&ask, known)?;
     let parent = ask.parent_id.map(|id| parent(locked, id, &submission.principal)).transpose()?;

@@ -221,7 +221,9 @@ async fn delegate_held(
     } else {
         let principal = parent.job().principal.clone();
         let key = parent.job().key_id.zip(parent.job().owner.clone());
-        let submission = Submission { ask, principal, key, trace: None, origin: Origin::Parent, rerun: None };
+        let full = ctx.quotas.bar(key.as_ref().map_or(&principal, |key| &key.1));
+        let origin = Origin::Parent;
+        let submission = Submission { ask, principal, key, trace: None, origin, rerun: None, full };
         accept(ctx, &mut tx, &mut locked, &known, &submission).await
     };
     let made = match judged {

@@ -28,7 +28,8 @@ impl JobWriter {
         let ask = JobAsk::check(said)?;
         let key = Some((caller.grant.key.id, caller.principal().to_owned()));
         let (principal, trace) = (caller.agent.clone(), caller.trace);
-        let submission = Submission { ask, principal, key, trace, origin, rerun: None };
+        let full = self.ctx.quotas.objection(caller);
+        let submission = Submission { ask, principal, key, trace, origin, rerun: None, full };
         submit_and_wait(self, submission).await
     }
 }

@@ -88,6 +88,7 @@ impl From<Code> for Fault {
             | Code::NotThePrincipal
             | Code::GovernanceViolation
             | Code::Stopped
+            | Code::StorageFull
             | Code::StaleEpoch
             | Code::EpochRequired
             | Code::LoopStopped

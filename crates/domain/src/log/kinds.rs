@@ -110,6 +110,8 @@ kinds! {
     TeamChanged = "team.changed";
     /// A team was removed (system log).
     TeamRemoved = "team.removed";
+    /// The quotas of a principal or a team were set (system log).
+    QuotasSet = "quotas.set";
     /// A budget was created (system log).
     BudgetCreated = "budget.created";
     /// A budget was changed, raised or closed (system log).

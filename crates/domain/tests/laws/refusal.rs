@@ -101,6 +101,7 @@ const WORDS: &[&str] = &[
     "loop_stopped",
     "loop_slowed",
     "rate_limited",
+    "storage_full",
     "too_many_streams",
     "unavailable",
     "internal",

@@ -134,7 +134,7 @@ async fn look_token(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Re
     }
     let expires_at = Some(found.key.expires_at.map_or(until, |expires| expires.min(until)));
     let key = Key { expires_at, authority: None, ..found.key };
-    let grant = Grant::new(key, found.kind, found.changed_seq).of_token();
+    let grant = Grant::new(key, found.kind, found.changed_seq).of_token().counted(&ctx.quotas);
     let grant = ctx.grants.remember(digest, Arc::new(grant.sharing(ctx.grants.limits(&public_id))));
     check_again(ctx, &public_id, seen).await?;
     Ok(if grant.in_force(ctx.now()) { Ok(grant) } else { Err(Rejection::over(&grant.key)) })
@@ -165,7 +165,7 @@ async fn look(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Rejectio
         return Ok(Err(Rejection::known("wrong secret", &found.key)));
     }
     let grant = Grant::new(found.key, found.kind, found.changed_seq).sharing(ctx.grants.limits(&public_id));
-    let grant = ctx.grants.remember(digest, Arc::new(grant));
+    let grant = ctx.grants.remember(digest, Arc::new(grant.counted(&ctx.quotas)));
     check_again(ctx, &public_id, seen).await?;
     Ok(if grant.in_force(ctx.now()) { Ok(grant) } else { Err(Rejection::over(&grant.key)) })
 }
@@ -228,7 +228,7 @@ pub async fn of_key(ctx: &Ctx, public_id: &str) -> Outcome<Option<Arc<Grant>>> {
     let found = find_by_public_ids(&mut connection, &[public_id]).await?.pop();
     drop(connection);
     let Some(found) = found.filter(|found| found.key.in_force(ctx.now())) else { return Ok(None) };
-    let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
+    let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq).counted(&ctx.quotas));
     // Under a random digest that no client can present.
     let nobodys = [ctx.chance.bits(), ctx.chance.bits()].map(u128::to_be_bytes).concat();
     ctx.grants.follow(sha256(nobodys), &grant);
@@ -263,7 +263,7 @@ fn vouched_for(ctx: &Ctx, principal: String, expires_at: Timestamp) -> Arc<Grant
         last_used_at: None,
         authority: None,
     };
-    Arc::new(Grant::new(key, PrincipalKind::Agent, 0))
+    Arc::new(Grant::new(key, PrincipalKind::Agent, 0).counted(&ctx.quotas))
 }
 
 /// Returns the public part to look a presented key up by; `None` when it cannot be a key of this server.

@@ -20,6 +20,7 @@ use entente_runtime::refused::Watch;
 use entente_runtime::turnstile::Turnstile;
 use tokio_util::sync::CancellationToken;
 
+use crate::identity::quotas::{Quotas, Usage};
 use crate::shares::Share;
 
 /// Maximum number of cached keys that were verified, and of refused ones; the least recently used one is dropped.
@@ -47,6 +48,8 @@ pub struct Grant {
     by_token: bool,
     /// The limits of the key.
     pub(crate) limits: Arc<Limits>,
+    /// What its principal uses at this server, with all its keys.
+    pub(crate) usage: Arc<Usage>,
 }
 
 /// The use that is limited by key. The grants of a key and of its access tokens share it: further credentials give no
@@ -70,7 +73,15 @@ impl Grant {
             used_at: AtomicI64::new(0),
             by_token: false,
             limits: Arc::default(),
+            usage: Arc::default(),
         }
+    }
+
+    /// Counts what the grant uses for its principal.
+    #[must_use]
+    pub(crate) fn counted(self, quotas: &Quotas) -> Self {
+        let usage = quotas.usage(&self.key.principal_id);
+        Self { usage, ..self }
     }
 
     /// Makes the grant one of an access token.

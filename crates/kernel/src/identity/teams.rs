@@ -1,5 +1,5 @@
-//! Teams: named groups of principals, whose spending a budget limits together, and which a stop stops together. Tables
-//! `teams` and `team_members`.
+//! Teams: named groups of principals, whose spending a budget limits together, which have quotas together, and which a stop
+//! stops together. Tables `teams` and `team_members`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
 
+use crate::identity::quotas;
 use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 
 /// A team.
@@ -65,6 +66,7 @@ pub async fn put(
     let (created_by, created_at) = write(conn, name, &members, caller.principal(), now, log.tail.seq).await?;
     let team = work.finish(Team { name: name.to_owned(), members, created_by, created_at }).await?;
     ctx.stops.refresh(ctx).await?;
+    ctx.quotas.refresh(ctx).await?;
     Ok(team)
 }
 
@@ -85,7 +87,10 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, name: &str) -> Outcome<()> {
         .execute(work.conn())
         .await?;
     work.record(Draft::of(Kind::TeamRemoved, caller.principal(), json!({ "team": name })));
-    work.commit().await
+    let (conn, log) = work.parts();
+    quotas::forget_team(conn, name, log.tail.seq).await?;
+    work.commit().await?;
+    ctx.quotas.refresh(ctx).await
 }
 
 /// Lists teams by name, up to `limit` after `after`.
@@ -133,7 +138,11 @@ pub(crate) async fn require_known(conn: &mut PgConnection, subject: &Subject) ->
     Err(Refusal::field(Code::Unprocessable, "scope", "unknown", message).into())
 }
 
-async fn find(conn: &mut PgConnection, name: &str) -> Outcome<Option<Team>> {
+/// Returns a team.
+///
+/// # Errors
+/// A database error.
+pub(super) async fn find(conn: &mut PgConnection, name: &str) -> Outcome<Option<Team>> {
     let row = sqlx::query_as!(
         Team,
         r#"-- teams::find

@@ -40,6 +40,9 @@ pub struct Writing<'a> {
     pub advances: Vec<Advance>,
     /// The messages.
     pub messages: Vec<&'a Message>,
+    /// Of each message, the principal whose key sent it, unless the sender is that principal; of those beyond the end of the
+    /// list, the sender says whose it is.
+    pub owners: Vec<Option<&'a str>>,
     /// Their channels, in the state after the messages.
     pub channels: Vec<&'a Channel>,
     /// Events of the same logs.
@@ -113,15 +116,16 @@ macro_rules! statement {
                  RETURNING c.intent_id),
              sent AS (
                  INSERT INTO messages (channel_id, number, id, intent_id, seq, sender, recipient, recipients,
-                                       message_type, correlation_id, payload, metadata, created_at, expires_at)
+                                       message_type, correlation_id, payload, metadata, created_at, expires_at,
+                                       principal_id)
                  SELECT m.channel_id, m.number, m.id, m.intent_id, m.seq, m.sender, m.recipient,
                         string_to_array(m.recipients, E'\x1f'), m.message_type, m.correlation_id, m.payload,
-                        m.metadata, m.created_at, m.expires_at
+                        m.metadata, m.created_at, m.expires_at, m.principal_id
                  FROM UNNEST($8::uuid[], $9::bigint[], $10::uuid[], $11::uuid[], $12::bigint[], $13::text[],
                              $14::text[], $15::text[], $16::text[], $17::uuid[], $18::text[], $19::text[],
-                             $20::timestamptz[], $21::timestamptz[])
+                             $20::timestamptz[], $21::timestamptz[], $22::text[])
                       AS m (channel_id, number, id, intent_id, seq, sender, recipient, recipients, message_type,
-                            correlation_id, payload, metadata, created_at, expires_at)
+                            correlation_id, payload, metadata, created_at, expires_at, principal_id)
                  JOIN clock USING (intent_id))"
             + $more
             + " SELECT intent_id FROM clock",
@@ -146,6 +150,7 @@ macro_rules! statement {
             column!($writing.messages, m => m.metadata.as_ref().map(Payload::as_str)) as &[Option<&str>],
             column!($writing.messages, m => m.created_at),
             column!($writing.messages, m => m.expires_at) as &[Option<Timestamp>],
+            &$writing.owners() as &[Option<&str>],
             $($argument),*
         )
     };
@@ -168,6 +173,12 @@ impl Writing<'_> {
             self.write_more(conn, &overfull, now).await?
         };
         Ok(passed.into_iter().map(IntentId::from).collect())
+    }
+
+    /// Returns the column of the principals of messages.
+    fn owners(&self) -> Vec<Option<&str>> {
+        let unsaid = std::iter::repeat(None);
+        self.owners.iter().copied().chain(unsaid).take(self.messages.len()).collect()
     }
 
     /// Returns the channels to mark as over their limit.
@@ -264,14 +275,14 @@ impl Writing<'_> {
                  INSERT INTO pending (channel_id, number, message_id, intent_id, is_request, sender, agent_id, expires_at)
                  SELECT m.channel_id, m.number, m.id, m.intent_id, m.message_type = 'request', m.sender, m.agent_id,
                         m.expires_at
-                 FROM UNNEST($8::uuid[], $9::bigint[], $10::uuid[], $11::uuid[], $16::text[], $13::text[], $22::text[],
-                             $21::timestamptz[], $23::boolean[])
+                 FROM UNNEST($8::uuid[], $9::bigint[], $10::uuid[], $11::uuid[], $16::text[], $13::text[], $23::text[],
+                             $21::timestamptz[], $24::boolean[])
                       AS m (channel_id, number, id, intent_id, message_type, sender, agent_id, expires_at, waits)
                  JOIN clock USING (intent_id)
                  WHERE m.waits),
              answered AS (
                  DELETE FROM pending p
-                 USING UNNEST($24::uuid[], $25::bigint[], $26::uuid[]) AS a (channel_id, number, intent_id)
+                 USING UNNEST($25::uuid[], $26::bigint[], $27::uuid[]) AS a (channel_id, number, intent_id)
                  JOIN clock USING (intent_id)
                  WHERE p.channel_id = a.channel_id AND p.number = a.number),
              logged AS (
@@ -281,21 +292,21 @@ impl Writing<'_> {
                  SELECT e.intent_id, e.seq, e.sequence, e.id, e.event_type, e.actor, e.payload, e.created_at,
                         e.previous_event_hash, e.event_hash, e.posted, e.trace_id, e.parent_event_id, e.proof,
                         e.proof_verified
-                 FROM UNNEST($27::uuid[], $28::bigint[], $29::bigint[], $30::uuid[], $31::text[], $32::text[],
-                             $33::text[], $34::timestamptz[], $35::bytea[], $36::bytea[], $37::boolean[], $38::text[],
-                             $39::text[], $40::text[], $41::boolean[])
+                 FROM UNNEST($28::uuid[], $29::bigint[], $30::bigint[], $31::uuid[], $32::text[], $33::text[],
+                             $34::text[], $35::timestamptz[], $36::bytea[], $37::bytea[], $38::boolean[], $39::text[],
+                             $40::text[], $41::text[], $42::boolean[])
                       AS e (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
                             previous_event_hash, event_hash, posted, trace_id, parent_event_id, proof, proof_verified)
                  JOIN clock USING (intent_id)),
              kept AS (
                  INSERT INTO idempotency (principal_id, key, fingerprint, outcome, created_at)
-                 SELECT k.principal_id, k.key, k.fingerprint, k.outcome, $47
-                 FROM UNNEST($42::text[], $43::text[], $44::bytea[], $45::text[], $46::uuid[])
+                 SELECT k.principal_id, k.key, k.fingerprint, k.outcome, $48
+                 FROM UNNEST($43::text[], $44::text[], $45::bytea[], $46::text[], $47::uuid[])
                       AS k (principal_id, key, fingerprint, outcome, intent_id)
                  JOIN clock USING (intent_id)),
              marked AS (
                  UPDATE channels SET over_limit = true
-                 WHERE id = ANY($48) AND NOT over_limit AND intent_id IN (SELECT intent_id FROM clock))",
+                 WHERE id = ANY($49) AND NOT over_limit AND intent_id IN (SELECT intent_id FROM clock))",
             column!(self.messages, m => single(m)) as &[Option<&str>],
             column!(self.messages, m => waits(m)),
             column!(self.answered, a => a.0.uuid()),

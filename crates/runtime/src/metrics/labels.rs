@@ -82,6 +82,13 @@ pub struct NotificationLabels {
     pub outcome: &'static str,
 }
 
+/// Labels of a refusal by a quota.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct QuotaLabels {
+    /// `open_requests`, `bytes` or `storage`.
+    pub quota: &'static str,
+}
+
 /// Labels of a source of the search.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SearchLabels {

@@ -93,7 +93,11 @@ async fn a_person_sees_a_thread_of_their_own_as_a_page() {
     let list = browser.get("/threads").await;
     assert!(list.status == 200 && !list.text.contains("rows tree"), "{}", list.text);
     assert_eq!(list.text.matches("href=\"/threads?corr=thread-00000001\"").count(), 1, "{}", list.text);
-    assert!(!list.text.contains("thread-of-others") && list.text.contains("from <bdi>agent.bob"), "{}", list.text);
+    assert!(
+        !list.text.contains("thread-of-others") && list.text.contains("from <bdi>agent.bob"),
+        "{}",
+        list.text
+    );
     let stranger = Browser::new(world.address).get("/threads?corr=thread-00000001").await;
     assert_eq!(
         (stranger.status, stranger.location.as_str()),

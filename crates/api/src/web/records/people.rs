@@ -7,8 +7,10 @@ use entente_domain::identity::keys::{Key, Scope};
 use entente_domain::identity::principals::Principal;
 use entente_domain::ids::KeyId;
 use entente_domain::refusal::Refusal;
+use entente_domain::subjects::{Subject, SubjectKind};
 use entente_kernel::Outcome;
-use entente_kernel::identity::{keys, principals};
+use entente_kernel::identity::quotas::QuotaView;
+use entente_kernel::identity::{keys, principals, quotas};
 use entente_moments::{self as moments, MomentFilter};
 use serde::Deserialize;
 
@@ -109,6 +111,13 @@ async fn load(
         Link::to("jobs", query("/jobs", &[("principal", id)])),
         Link::to("intents", query("/intents", &[("created_by", id)])),
     ];
+    let mut facts = vec![
+        ("Created by", vec![Link::to(principal.created_by.clone(), path(&principal.created_by))]),
+        ("Created", vec![Link::plain(When::new(principal.created_at, now).near)]),
+        ("Its", links),
+    ];
+    let quotas = quotas::get(ctx, caller, Subject::of(SubjectKind::Principal, id)).await?;
+    facts.extend(quota_words(&quotas).map(|words| ("Quotas", vec![Link::plain(words)])));
     Ok(Record {
         shell: Shell::of(visitor, id, Place::Dashboard).at(path(id)),
         up: Link::to("People and programs", "/people"),
@@ -117,17 +126,30 @@ async fn load(
         about: principal.display_name.unwrap_or_default(),
         fault,
         text: None,
-        facts: vec![
-            ("Created by", vec![Link::to(principal.created_by.clone(), path(&principal.created_by))]),
-            ("Created", vec![Link::plain(When::new(principal.created_at, now).near)]),
-            ("Its", links),
-        ],
+        facts,
         actions: Vec::new(),
         sections: vec![
             Section { next, ..Section::new("keys", "Keys", "No keys.", of_keys) },
             Section::new("questions", "Questions to it", "None that you may see.", asked),
         ],
     })
+}
+
+/// Returns a principal's quotas with their use, if it has any.
+fn quota_words(view: &QuotaView) -> Option<String> {
+    let quota = view.quota;
+    let limits = [
+        (quota.open_requests, Some(view.open_requests), "requests under way"),
+        (quota.bytes_per_minute, view.bytes, "bytes in a minute"),
+        (quota.storage_bytes, view.stored, "bytes stored"),
+    ];
+    let words = limits.into_iter().filter(|one| one.0 > 0).map(|one| {
+        let (limit, used, noun) = one;
+        let used = used.map_or_else(|| "not counted yet".to_owned(), |used| used.to_string());
+        format!("{used} of {limit} {noun}")
+    });
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| words.join(" · "))
 }
 
 fn key_item(key: &Key, now: Timestamp) -> Item {

@@ -10,7 +10,7 @@ use super::super::asking::{Backend, Done, enter, refusal};
 use super::Session;
 
 impl Session {
-    /// Accepts a request; one that exceeds the key's rate limit waits, and holds up everything behind it.
+    /// Accepts a request; one that exceeds the key's rate limit or a quota waits, and holds up everything behind it.
     pub(super) fn ask(&mut self, ask: Ask) {
         self.timers.touch();
         if let Ask::Open { request, hello, dialect, features } = ask {
@@ -34,7 +34,8 @@ impl Session {
 
     /// Starts the work for a request.
     pub(super) fn put(&mut self, ask: Ask) {
-        let Some(backend) = self.client.backend.clone() else { return };
+        let Some(backend) = self.client.backend.clone().map(Backend::counted) else { return };
+        backend.heard(std::mem::take(&mut self.client.came));
         let tasks = &self.api.tasks;
         match ask {
             Ask::Open { .. } => {}

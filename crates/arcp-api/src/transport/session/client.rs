@@ -11,11 +11,13 @@ pub(super) struct Client {
     /// Whether it is still unconfirmed that the client of a resumed session has received the welcome, and with it its new
     /// token.
     pub unheard: bool,
+    /// Bytes of its frames that were not counted for a quota yet: its next request counts them.
+    pub came: usize,
 }
 
 impl Client {
     pub fn new(line: Connection) -> Self {
-        Self { line, backend: None, unheard: false }
+        Self { line, backend: None, unheard: false, came: 0 }
     }
 
     /// Admits the client.

@@ -145,6 +145,11 @@ async fn submit_again(
         trace: caller.trace.or_else(|| Trace::of_id(&job.trace_id, &*ctx.chance)),
         origin: Origin::Rest,
         rerun: Some(rerun),
+        full: if caller.has(Scope::Admin) {
+            None
+        } else {
+            ctx.quotas.bar(job.owner.as_ref().unwrap_or(&job.principal))
+        },
     };
     submit_and_wait(job_writer, submission).await
 }

@@ -50,6 +50,8 @@ pub(crate) struct Batch<'a> {
     doing: HashMap<(String, String), (Digest, Appended)>,
     expected: HashMap<IntentId, i64>,
     messages: Vec<Arc<Message>>,
+    /// Of each message, the principal of its key, unless that is the sender.
+    owners: Vec<Option<String>>,
     events: Vec<Arc<Event>>,
     answered: Vec<(ChannelId, MessageId, IntentId)>,
     kept: Vec<(StoredResponse, IntentId)>,
@@ -79,6 +81,7 @@ impl<'a> Batch<'a> {
             doing: HashMap::new(),
             expected: HashMap::new(),
             messages: Vec::new(),
+            owners: Vec::new(),
             events: Vec::new(),
             answered: Vec::new(),
             kept: Vec::new(),
@@ -177,6 +180,7 @@ impl<'a> Batch<'a> {
         }
         self.answered.extend(answers);
         self.messages.push(Arc::clone(&message));
+        self.owners.push((command.principal != message.sender).then(|| command.principal.clone()));
         Ok(message)
     }
 
@@ -232,6 +236,7 @@ impl<'a> Batch<'a> {
         Writing {
             advances: self.expected.iter().filter_map(advance).collect(),
             messages: self.messages.iter().map(Arc::as_ref).collect(),
+            owners: self.owners.iter().map(Option::as_deref).collect(),
             channels: on.iter().filter_map(|(i, c)| self.cache.get(*i)?.channels.get(c)).collect(),
             events: self.events.iter().map(Arc::as_ref).collect(),
             answered: self.answered.clone(),
