@@ -3,6 +3,7 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import platform
 import re
@@ -12,6 +13,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -123,8 +125,38 @@ def test_the_wheel_brings_postgresql_along(dist, place):
     assert demo(program, place, hidden())
 
 
-def test_an_installed_wheel_serves_within_a_minute(dist, place):
-    """`entente dev` with the PostgreSQL of the wheel: the link to the inbox comes within a minute, and works."""
+def decide(program: Path, place: Path, said: list[str]) -> None:
+    """Asks a question as an agent by the command line, and answers it on the page, through the link of the server."""
+    given = dict(line.strip().removeprefix("export ").split("=", 1) for line in said if line.strip().startswith("export "))
+    agent = alone(place) | given
+
+    def entente(*words: str) -> str:
+        done = subprocess.run([program, *words], env=agent, cwd=place, text=True, capture_output=True, timeout=30)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    link = next(line.strip() for line in said if "/l/" in line)
+    base = given["ENTENTE_URL"]
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    browser.addheaders = [("Origin", base)]
+
+    def read(path: str, **fields: str) -> str:
+        body = urllib.parse.urlencode(fields).encode() if fields else None
+        with browser.open(base + path, body, timeout=10) as page:
+            return page.read().decode()
+
+    (place / "question.json").write_text(entente("moment", "example"))
+    asked = json.loads(entente("moment", "ask", "human.dev", "question.json", "--as", "agent.first", "--json"))
+    with browser.open(link, b"", timeout=10) as inbox:
+        assert asked["id"] in inbox.read().decode()
+    form = read(f"/inbox/{asked['id']}")
+    token, digest = (re.search(rf'name="{name}" value="([^"]+)"', form)[1] for name in ("token", "digest"))
+    read(f"/inbox/{asked['id']}/answer", token=token, digest=digest, kind="option", option="0")
+    assert json.loads(entente("moment", "show", asked["id"], "--as", "agent.first", "--json"))["state"] == "resolved"
+
+
+def test_from_an_installed_wheel_to_the_first_decision_is_under_a_minute(dist, place):
+    """`entente dev` with the PostgreSQL of the wheel; an agent asks, and its person decides on the page."""
     program = install(dist, place)
     words = [*hidden(), "/usr/bin/env", "-i", *(f"{name}={value}" for name, value in alone(place).items())]
     with subprocess.Popen(
@@ -134,10 +166,14 @@ def test_an_installed_wheel_serves_within_a_minute(dist, place):
         too_long = threading.Timer(60, server.terminate)
         too_long.start()
         try:
-            link = next((line.strip() for line in server.stdout if line.strip().startswith("http://") and "/l/" in line), None)
-            assert link, server.stderr.read()
-            with urllib.request.urlopen(link, timeout=10) as page:
-                assert page.status == 200
+            said = []
+            for line in server.stdout:
+                said.append(line)
+                if "Ctrl-C stops the server." in line:
+                    break
+            assert any("/l/" in line for line in said), server.stderr.read()
+            decide(program, place, said)
+            assert server.poll() is None, "it took longer than a minute"
         finally:
             too_long.cancel()
             server.send_signal(signal.SIGTERM)

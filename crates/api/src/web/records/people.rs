@@ -1,4 +1,4 @@
-//! Principals: the list, and one of them with its keys and the questions to it. A key is revoked here.
+//! Principals: the list, and one of them with its keys, its contact points and the questions to it. A key is revoked here.
 
 use actix_web::http::StatusCode;
 use actix_web::web;
@@ -11,6 +11,7 @@ use entente_domain::subjects::{Subject, SubjectKind};
 use entente_kernel::Outcome;
 use entente_kernel::identity::quotas::QuotaView;
 use entente_kernel::identity::{keys, principals, quotas};
+use entente_kernel::notifications::{Contact, contact_points};
 use entente_moments::{self as moments, MomentFilter};
 use serde::Deserialize;
 
@@ -106,6 +107,8 @@ async fn load(
     let filter = MomentFilter { principal: Some(id.to_owned()), limit: STEP, ..MomentFilter::default() };
     let (asked, _) = unless_refused(moments::list(&ctx.moments, caller, &filter).await)?;
     let asked = asked.iter().map(|one| question_item(one, now)).collect();
+    let told = unless_refused(contact_points::list(ctx, caller, id).await)?;
+    let told = told.iter().map(|contact| contact_item(contact, now)).collect();
     let links = vec![
         Link::to("as an agent", super::agent_path(id)),
         Link::to("jobs", query("/jobs", &[("principal", id)])),
@@ -130,9 +133,27 @@ async fn load(
         actions: Vec::new(),
         sections: vec![
             Section { next, ..Section::new("keys", "Keys", "No keys.", of_keys) },
+            Section::new("told", "Where it is told what waits", "Nowhere that you may see.", told),
             Section::new("questions", "Questions to it", "None that you may see.", asked),
         ],
     })
+}
+
+fn contact_item(contact: &Contact, now: Timestamp) -> Item {
+    let state = match &contact.disabled {
+        Some((_, reason)) => format!("off: {reason}"),
+        None if contact.confirmed_at.is_none() => "not confirmed".to_owned(),
+        None if contact.health.failures > 0 => "failing".to_owned(),
+        None => "on".to_owned(),
+    };
+    let kind = contact.address.kind.as_str().replace('_', " ");
+    Item {
+        head: Some(Link::plain(format!("{kind}: {}", contact.address.masked()))),
+        pill: Some(state),
+        about: contact.label.clone().unwrap_or_default(),
+        at: Some(When::new(contact.health.last_sent_at.unwrap_or(contact.created_at), now)),
+        ..Item::default()
+    }
 }
 
 /// Returns a principal's quotas with their use, if it has any.
