@@ -8,4 +8,6 @@ pub mod identities;
 pub mod keys;
 pub mod people;
 pub mod principals;
+pub mod provider;
+pub mod provider_logins;
 pub mod signatures;

@@ -5,4 +5,5 @@ mod identities;
 mod keys;
 mod people;
 mod principals;
+mod provider;
 mod signatures;
