@@ -36,7 +36,7 @@ date. The files in [migrations](../migrations) have every column with its reason
 
 # Pictures of the page: heading, and the migrations whose tables it shows.
 AREAS = [
-    ("Kernel: identity and access", "principals keys agent_sessions people identities server_keys intents access access_requests assignments"),
+    ("Kernel: identity and access", "principals keys agent_sessions people provider_accounts identities server_keys intents access access_requests assignments"),
     ("Kernel: spending, stops and quotas", "teams spending stops quotas"),
     ("Kernel: inboxes, loops and notifications", "inboxes loops notifications"),
     ("Kernel: logs, webhooks and servers", "log global_order event_retention order_retention search cursors webhooks idempotency checkpoints nodes schema_floor"),

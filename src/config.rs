@@ -15,6 +15,7 @@ mod loops;
 mod moments;
 mod names;
 pub mod peers;
+pub mod provider;
 mod quotas;
 mod sessions;
 mod site;
@@ -53,6 +54,7 @@ use self::first_key::FirstKey;
 use self::http::HttpConfig;
 use self::names::Judged;
 use self::peers::PeerConfig;
+use self::provider::ProviderConfig;
 use self::smtp::SmtpConfig;
 use self::tls::TlsConfig;
 
@@ -152,6 +154,8 @@ pub struct Config {
     pub moments: MomentSettings,
     /// Federation with other servers; `None` for none.
     pub federation: Option<Federation>,
+    /// Provider with whose accounts people log in; `None` for none.
+    pub provider: Option<ProviderConfig>,
     /// Vaults and tools.
     pub vaults: VaultSettings,
     /// TLS of clients' and of outgoing connections.
@@ -389,6 +393,7 @@ impl Config {
             smtp: from.smtp(),
             moments: from.moments(),
             federation: from.federation(),
+            provider: from.provider(),
             vaults: from.vaults(),
             tls,
             unknown: Vec::new(),

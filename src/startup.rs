@@ -5,6 +5,7 @@ mod database;
 mod limits;
 mod listening;
 mod pools;
+mod provider;
 pub(crate) mod routes;
 mod senders;
 mod sockets;
@@ -37,6 +38,7 @@ use entente_kernel::{
     AppError, ChannelIntentCache, Grants, Notifications, ServerKeys, Settings, StateChanges, WebhookSettings,
     Webhooks, notifications,
 };
+use entente_oidc::Provider;
 use entente_openintent::messages::writer::MessageWriter;
 use entente_openintent::tools::invocations::CallQueue;
 use entente_runtime::environment::{self, OsChance, SharedClock};
@@ -276,7 +278,8 @@ impl Server {
         let bridging = bridge(&ctx, &writers, background.then_some(&lookout), &tasks);
         let api_ctx = ctx.with_pool(api.clone());
         let http = http_state(&config, (*api_ctx).clone(), spans.clone(), &tasks);
-        let shared = web::Data::new(api_state(Arc::new(http), api_ctx, writers, tools));
+        let provider = provider::provider(&config, &trust)?;
+        let shared = web::Data::new(api_state(Arc::new(http), api_ctx, writers, tools, provider));
         let gate = listener.try_clone().map_err(unbound)?;
         sockets::take_files(config.max_connections);
         let (address, http) =
@@ -546,7 +549,13 @@ fn http_state(
 }
 
 /// Assembles the states of the protocols' handlers.
-fn api_state(http: Arc<HttpState>, ctx: Ctx, writers: Writers, tools: CallQueue) -> ApiState {
+fn api_state(
+    http: Arc<HttpState>,
+    ctx: Ctx,
+    writers: Writers,
+    tools: CallQueue,
+    provider: Option<Arc<Provider>>,
+) -> ApiState {
     ApiState {
         openintent: Arc::new(entente_openintent_api::ApiState {
             http: Arc::clone(&http),
@@ -571,6 +580,7 @@ fn api_state(http: Arc<HttpState>, ctx: Ctx, writers: Writers, tools: CallQueue)
         }),
         http,
         ctx,
+        provider,
         checkup: Checkup::default(),
     }
 }

@@ -130,7 +130,7 @@ pub enum RequestFailure {
     Unreachable(String),
 }
 
-/// HTTP client for webhooks, federation and tools.
+/// HTTP client for webhooks, federation, tools and the provider of people's accounts.
 pub struct Egress {
     http: reqwest::Client,
     allowed: Arc<Allowed>,
@@ -278,6 +278,46 @@ async fn tool_response(request: reqwest::RequestBuilder, most: usize) -> Result<
         }
     }
     Ok(ToolResponse { status, bytes: read.len(), body: String::from_utf8_lossy(&read).into_owned() })
+}
+
+impl Egress {
+    /// Sends a request and reads the whole answer, with its headers.
+    ///
+    /// Requests without TLS are limited to hosts that the operator has listed.
+    ///
+    /// # Errors
+    /// There is no complete answer.
+    pub async fn fetch(
+        &self,
+        request: http::Request<Vec<u8>>,
+        time: Duration,
+        most: usize,
+    ) -> Result<http::Response<Vec<u8>>, ToolFailure> {
+        let (parts, body) = request.into_parts();
+        let url = judge_secret(&parts.uri.to_string(), &self.allowed)
+            .map_err(|fault| ToolFailure::Blocked(fault.to_string()))?;
+        let request = self.http.request(parts.method, url).headers(parts.headers).body(body);
+        timeout(time, fetched(request, most)).await.map_err(|_late| ToolFailure::TimedOut)?
+    }
+}
+
+async fn fetched(
+    request: reqwest::RequestBuilder,
+    most: usize,
+) -> Result<http::Response<Vec<u8>>, ToolFailure> {
+    let silent = |e: reqwest::Error| ToolFailure::Unreachable(reason(&e.without_url()));
+    let mut response = request.send().await.map_err(silent)?;
+    let mut read = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(silent)? {
+        read.extend_from_slice(&chunk);
+        if read.len() > most {
+            return Err(ToolFailure::TooLong);
+        }
+    }
+    let mut answer = http::Response::new(read);
+    *answer.status_mut() = response.status();
+    *answer.headers_mut() = response.headers().clone();
+    Ok(answer)
 }
 
 /// Bytes read of an upstream's answer: a credential and its metadata.

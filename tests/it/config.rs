@@ -108,3 +108,46 @@ fn a_secret_is_in_no_complaint() {
     assert!(config.contains("signing_key: Some(Signer(did:key:z6Mk"), "{config}");
     assert!(!config.contains("CQkJ"), "{config}");
 }
+
+#[test]
+fn a_provider_of_accounts_is_set_as_a_whole() {
+    let set = [
+        ("ENTENTE_PUBLIC_URL", "https://Entente.example.com/"),
+        ("ENTENTE_OIDC_ISSUER", "https://login.example.com/realms/a"),
+        ("ENTENTE_OIDC_CLIENT_ID", "entente"),
+        ("ENTENTE_OIDC_CLIENT_SECRET", "correct horse"),
+        ("ENTENTE_OIDC_SCOPES", "openid profile, groups"),
+        ("ENTENTE_OIDC_TEAMS", "cn=eng=team.eng, ops ,eng=team.all"),
+    ];
+    let read = |name: &str, value: &str| {
+        let given = |asked: &str| {
+            let found = set.iter().find(|(known, _)| *known == asked).map(|(_, value)| *value);
+            if asked == name { Some(value).filter(|value| !value.is_empty()) } else { found }
+                .map(str::to_owned)
+        };
+        Config::read(&given).map_err(|fault| fault.to_string())
+    };
+    let config = read("", "").unwrap();
+    assert!(!format!("{config:?}").contains("horse"), "the secret is shown");
+    let provider = config.provider.unwrap();
+    assert_eq!(provider.settings.redirect, "https://entente.example.com/login/provider/callback");
+    assert_eq!(provider.settings.scopes, ["profile", "groups"]);
+    assert_eq!(provider.policy.principal, "human.{claim}");
+    let teams: Vec<&str> = provider.policy.teams.keys().map(String::as_str).collect();
+    assert_eq!(teams, ["cn=eng", "eng", "ops"]);
+    for (name, value, told) in [
+        ("ENTENTE_PUBLIC_URL", "", "needs ENTENTE_PUBLIC_URL"),
+        ("ENTENTE_OIDC_ISSUER", "", "ENTENTE_OIDC_ISSUER: is missing"),
+        ("ENTENTE_OIDC_ISSUER", "http://login.example.com", "ENTENTE_OIDC_ALLOW"),
+        ("ENTENTE_OIDC_ISSUER", "https://10.1.2.3", "ENTENTE_OIDC_ALLOW"),
+        ("ENTENTE_OIDC_CLIENT_ID", "", "needs ENTENTE_OIDC_CLIENT_ID"),
+        ("ENTENTE_OIDC_CLIENT_SECRET_FILE", "/a/file", "not both"),
+        ("ENTENTE_OIDC_PRINCIPAL", "human.ada", "`{claim}` once"),
+        ("ENTENTE_OIDC_PRINCIPAL", "{claim}", "something before it"),
+        ("ENTENTE_OIDC_TEAMS", "eng=", "a group and a team"),
+        ("ENTENTE_OIDC_CREATE_PEOPLE", "perhaps", "must be `true` or `false`"),
+    ] {
+        let said = read(name, value).unwrap_err();
+        assert!(said.contains(told) && !said.contains("horse"), "{said}");
+    }
+}

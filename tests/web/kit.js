@@ -1,7 +1,7 @@
 // Helpers for the tests of the pages: a separate server, agents that use its API, and a Chromium.
 
 import { spawn } from "node:child_process";
-import { chmodSync, mkdtempSync, mkdirSync, rmSync, existsSync } from "node:fs";
+import { chmodSync, mkdtempSync, mkdirSync, readFileSync, rmSync, existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -21,20 +21,38 @@ const browserPath = [process.env.ENTENTE_BROWSER, ...["chromium", "chromium-brow
   .filter(Boolean).find(existsSync);
 
 /** Starts a server with its own database; returns it with its keys. On a busy machine a start may need retries. */
-export async function serve() {
+export async function serve(options) {
   for (let tries = 1; ; tries += 1) {
-    try { return await start(); } catch (failure) { if (tries === 3) throw failure; }
+    try { return await start(options); } catch (failure) { if (tries === 3) throw failure; }
   }
 }
 
-async function start() {
+/** Starts another server on the database of one that runs, with these settings; returns its URL and its end. */
+export async function serveBeside(server, port, settings) {
+  // Fourth and fifth line: port and directory of the socket.
+  const lines = readFileSync(join(server.data_dir, "postgres", "postmaster.pid"), "utf8").split("\n");
+  const database = `postgres://entente@localhost:${lines[3]}/entente?host=${encodeURIComponent(lines[4])}`;
+  const url = `http://127.0.0.1:${port}`;
+  const env = { ...process.env, DATABASE_URL: database, ENTENTE_BIND: `127.0.0.1:${port}`, ...settings };
+  const child = spawn(program, ["serve"], { env, stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => { said += bytes; });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  await until(async () => {
+    assert.equal(child.exitCode, null, `the server ended:\n${said}`);
+    return fetch(`${url}/healthz`).then((answer) => answer.ok, () => false);
+  }, `a server at ${url}`);
+  return { url, log: () => said, stop: () => { child.kill("SIGTERM"); return ended; } };
+}
+
+async function start({ port = 0, settings = {} } = {}) {
   const dir = mkdtempSync(join(tmpdir(), "entente-pages-"));
   // PostgreSQL runs as another user when the tests run as root.
   chmodSync(dir, 0o755);
   const seeds = ["agent:agent.researcher=key-researcher", "agent:agent.data=key-data", "agent:agent.release=key-release",
     "human:human.ada=key-ada", "human:human.ben=key-ben"];
-  const child = spawn(program, ["dev", "--bind", "127.0.0.1:0", "--data-dir", join(dir, "data"),
-    ...seeds.flatMap((seed) => ["--seed", seed])], { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(program, ["dev", "--bind", `127.0.0.1:${port}`, "--data-dir", join(dir, "data"),
+    ...seeds.flatMap((seed) => ["--seed", seed])], { env: { ...process.env, ...settings }, stdio: ["ignore", "pipe", "pipe"] });
   let said = "";
   const ended = new Promise((resolve) => child.once("exit", resolve));
   const ready = new Promise((resolve, reject) => {
@@ -51,7 +69,7 @@ async function start() {
   const key = said.match(/ENTENTE_OPERATOR_KEY=(\S+)/)[1];
   const link = said.match(/(http:\S+\/l\/\S+)/)[1];
   return {
-    url, link, data_dir: join(dir, "data"), log: () => said,
+    url, link, key, data_dir: join(dir, "data"), log: () => said,
     admin: api(url, key),
     researcher: api(url, "key-researcher", "agent.researcher"),
     data: api(url, "key-data", "agent.data"),

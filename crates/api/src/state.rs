@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use entente_bridges::Ctx;
 use entente_http::HttpState;
+use entente_oidc::Provider;
 
 use crate::server::health::Checkup;
 
@@ -22,6 +23,8 @@ pub struct ApiState {
     pub aee: Arc<entente_aee_api::ApiState>,
     /// State of the handlers of binding moments.
     pub moments: Arc<entente_moments_api::ApiState>,
+    /// The operator's OpenID Connect provider, with whose accounts people log in.
+    pub provider: Option<Arc<Provider>>,
     /// Cached result of the last readiness check.
     pub checkup: Checkup,
 }

@@ -8,5 +8,7 @@ pub mod identities;
 pub mod keys;
 pub mod people;
 pub mod principals;
+pub mod provider;
+pub mod provider_logins;
 pub mod quotas;
 pub mod signatures;

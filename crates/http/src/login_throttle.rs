@@ -20,6 +20,8 @@ const PAIR: u32 = 10;
 const ADDRESS: u32 = 60;
 /// Attempts per minute for one name, from addresses where it has never logged in.
 const NAME: u32 = 60;
+/// Steps of logins at the provider per minute from one address; a login has two.
+const STEPS: u32 = 120;
 /// Maximum number of lanes and of known pairs; of the pairs, the least recently used one is dropped.
 const REMEMBERED: usize = 20_000;
 
@@ -51,13 +53,26 @@ impl LoginThrottle {
     /// # Errors
     /// Returns the time to wait.
     pub fn admit(&self, name: &str, address: Option<IpAddr>) -> Result<(), Duration> {
-        let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let address = counted(address);
         let pair = pair(name, &address);
         let mut limits = vec![(pair, PAIR)];
         if !self.knows(&pair) {
             limits.extend([(lane("address", &address), ADDRESS), (lane("name", name), NAME)]);
         }
+        self.count(limits)
+    }
+
+    /// Counts a step of a login at the provider, which names nobody yet: by address, and apart from passwords, so that neither
+    /// keeps anybody from the other.
+    ///
+    /// # Errors
+    /// Returns the time to wait.
+    pub fn admit_step(&self, address: Option<IpAddr>) -> Result<(), Duration> {
+        self.count(vec![(lane("provider", &counted(address)), STEPS)])
+    }
+
+    fn count(&self, limits: Vec<(Digest, u32)>) -> Result<(), Duration> {
+        let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         make_room(&mut lanes, now);
         let mut passed = Vec::with_capacity(limits.len());

@@ -27,6 +27,12 @@ impl Site {
         Self { url, hosts, origins }
     }
 
+    /// Returns the public URL, if the operator has set one.
+    #[must_use]
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
     /// Returns the scheme and authority of a URL.
     #[must_use]
     pub fn origin(url: &str) -> Option<&str> {

@@ -1,4 +1,4 @@
-//! Log entries for security monitoring (a SIEM): refused keys, passwords and links.
+//! Log entries for security monitoring (a SIEM): refused keys, passwords, links and accounts of a provider.
 //!
 //! An entry gives the kind of credential, the address, the owner if known, and the reason for the refusal; never the
 //! credential itself. Each address gets a few entries a minute, so that guessing cannot fill the disk; the rest is
@@ -23,7 +23,7 @@ const ALL_LINES: u32 = 600;
 /// A refused credential.
 #[derive(Debug, Clone, Copy)]
 pub struct Refused<'a> {
-    /// Kind of credential: `key`, `access token`, `password` or `link`.
+    /// Kind of credential: `key`, `access token`, `password`, `link` or `provider account`.
     pub credential: &'static str,
     /// Address of the client.
     pub address: Option<IpAddr>,

@@ -7,9 +7,10 @@ use super::{none, root};
 
 /// Our crates, from the lowest to the highest, each with those that it may depend on. The root package may
 /// depend on all.
-const CRATES: [(&str, &[&str]); 16] = [
+const CRATES: [(&str, &[&str]); 17] = [
     ("domain", &[]),
     ("runtime", &["domain"]),
+    ("oidc", &["domain"]),
     ("store", &["domain", "runtime"]),
     ("kernel", &["domain", "runtime", "store"]),
     ("openintent", &["domain", "runtime", "store", "kernel"]),
@@ -37,6 +38,7 @@ const API_MAY_NAME: &[&str] = &[
     "aee",
     "moments",
     "bridges",
+    "oidc",
     "http",
     "openintent-api",
     "arcp-api",

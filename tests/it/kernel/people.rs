@@ -1,5 +1,7 @@
 //! Logins of people: passwords and one-time links, their effects, who may create them, and their ends.
 
+mod providers;
+
 use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 

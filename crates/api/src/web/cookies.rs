@@ -1,5 +1,5 @@
 //! The login cookie, which holds the key. Scripts cannot read it, other sites cannot cause it to be sent, and
-//! it is valid for pages only.
+//! it is valid for pages only. A second cookie binds a login at the provider to the browser that began it.
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{COOKIE, HOST};
@@ -14,7 +14,15 @@ fn name(api: &HttpState) -> &'static str {
 
 /// Returns the key in a request's cookie.
 pub fn key(request: &HttpRequest, api: &HttpState) -> Option<String> {
-    let wanted = name(api);
+    find(request, name(api))
+}
+
+/// Returns the name of the cookie of a login at the provider.
+fn lax_name(api: &HttpState) -> &'static str {
+    if api.limits.encrypted() { "__Host-entente-login" } else { "entente-login" }
+}
+
+fn find(request: &HttpRequest, wanted: &str) -> Option<String> {
     let texts = request.headers().get_all(COOKIE).filter_map(|value| value.to_str().ok());
     let mut pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(name, value)| *name == wanted && !value.is_empty()).map(|(_, value)| value.to_owned())
@@ -30,9 +38,24 @@ pub fn take(api: &HttpState) -> String {
     write(api, "", 0)
 }
 
+/// Returns the secret in the cookie of a login at the provider that has begun.
+pub fn lax(request: &HttpRequest, api: &HttpState) -> Option<String> {
+    find(request, lax_name(api))
+}
+
+/// Returns the `Set-Cookie` value that binds a login at the provider to the browser, or removes it after no seconds. It is
+/// sent along when the provider's page leads back.
+pub fn give_lax(api: &HttpState, value: &str, seconds: u32) -> String {
+    written(api, lax_name(api), value, seconds, "Lax")
+}
+
 fn write(api: &HttpState, value: &str, seconds: u32) -> String {
+    written(api, name(api), value, seconds, "Strict")
+}
+
+fn written(api: &HttpState, name: &str, value: &str, seconds: u32, same_site: &str) -> String {
     let secure = if api.limits.encrypted() { "; Secure" } else { "" };
-    format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", name(api))
+    format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={same_site}{secure}")
 }
 
 /// Returns whether the connection cannot be eavesdropped on: it has TLS to the server or to a proxy, or the browser

@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 use super::guard::{Form, OpenForm, PageError, PageResult, UNSAFE, Visitor};
 use super::shell::{Place, Shell};
-use super::words::When;
+use super::words::{When, escaped};
 use super::{cookies, page, see};
 use crate::ApiState;
 
@@ -40,16 +40,41 @@ async fn home() -> HttpResponse {
 
 #[derive(Template)]
 #[template(path = "login.html")]
-struct LoginPage {
+pub(super) struct LoginPage {
     shell: Shell,
     next: String,
     name: String,
     complaint: Option<String>,
     open: bool,
+    provider: Option<ProviderButton>,
+}
+
+impl LoginPage {
+    /// Returns the page that leads to `next`, with a complaint about the last attempt.
+    pub(super) fn of(api: &ApiState, next: &str, complaint: Option<String>) -> Self {
+        let provider = ProviderButton::of(api, next);
+        let (shell, next) = (Shell::plain("Log in"), next.to_owned());
+        Self { shell, next, name: String::new(), complaint, open: true, provider }
+    }
+}
+
+/// The link that begins a login at the operator's provider.
+struct ProviderButton {
+    label: String,
+    path: String,
+}
+
+impl ProviderButton {
+    fn of(api: &ApiState, next: &str) -> Option<Self> {
+        let label = api.provider.as_ref()?.label().to_owned();
+        // The provider sends the browser back to the public URL, where its cookie must be.
+        let site = api.site.url().unwrap_or_default();
+        Some(Self { label, path: format!("{site}{}?next={}", super::provider::BEGIN, escaped(next)) })
+    }
 }
 
 /// Returns the destination after the login: a path of this server, or the inbox.
-fn next(given: Option<String>) -> String {
+pub(super) fn next(given: Option<String>) -> String {
     given.filter(|path| check_path(path).is_ok()).unwrap_or_else(|| "/inbox".to_owned())
 }
 
@@ -62,10 +87,7 @@ async fn ask(request: HttpRequest, api: web::Data<ApiState>, query: web::Query<N
     let open = cookies::private(&request, &api);
     let complaint = (!open).then(|| UNSAFE.to_owned());
     let next = next(query.into_inner().next);
-    page(
-        StatusCode::OK,
-        &LoginPage { shell: Shell::plain("Log in"), next, name: String::new(), complaint, open },
-    )
+    page(StatusCode::OK, &LoginPage { open, ..LoginPage::of(&api, &next, complaint) })
 }
 
 #[derive(Deserialize)]
@@ -79,10 +101,8 @@ async fn enter(request: HttpRequest, api: web::Data<ApiState>, form: OpenForm<Lo
     let Login { name, password, next: given } = form.0;
     let (name, next) = (name.trim().to_owned(), next(given));
     let refused = |status, complaint: &str, wait: Option<Duration>| {
-        let complaint = Some(complaint.to_owned());
-        let shell = Shell::plain("Log in");
-        let mut answer =
-            page(status, &LoginPage { shell, next: next.clone(), name: name.clone(), complaint, open: true });
+        let shown = LoginPage::of(&api, &next, Some(complaint.to_owned()));
+        let mut answer = page(status, &LoginPage { name: name.clone(), ..shown });
         if let Some(wait) = wait {
             answer.headers_mut().insert(RETRY_AFTER, wait.as_secs().max(1).into());
         }
@@ -119,7 +139,7 @@ async fn enter(request: HttpRequest, api: web::Data<ApiState>, form: OpenForm<Lo
 }
 
 /// Logs a refused credential.
-fn tell(api: &ApiState, credential: &'static str, address: Option<IpAddr>, reason: &str) {
+pub(super) fn tell(api: &ApiState, credential: &'static str, address: Option<IpAddr>, reason: &str) {
     api.ctx.grants.watch.tell(&Refused { credential, address, key: None, principal: None, reason });
 }
 

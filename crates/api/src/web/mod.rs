@@ -3,7 +3,8 @@
 //!
 //! A page is authorised by a login cookie, which holds an ordinary key (`kernel/src/identity/people.rs`): a page is a
 //! caller like any other, and sees and does only as much as its key allows. The cookie is valid for pages
-//! only, not under `/api`. No GET changes state; every form is checked twice (`guard.rs`). The API's
+//! only, not under `/api`. No GET changes state, except the one by which a provider sends a browser back to end its login
+//! (`provider.rs`); every form is checked twice (`guard.rs`). The API's
 //! documentation (`docs.rs`) is public. Domain decisions and SQL are elsewhere.
 
 mod answers;
@@ -23,6 +24,7 @@ mod jobs;
 mod live;
 mod login;
 mod notifications;
+mod provider;
 mod queues;
 mod records;
 mod search;
@@ -44,6 +46,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     docs::routes(config);
     assets::routes(config);
     login::routes(config);
+    provider::routes(config);
     live::routes(config);
     answers::routes(config);
     inbox::routes(config);

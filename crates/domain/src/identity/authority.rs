@@ -20,6 +20,8 @@ pub enum Basis {
     /// The person logged in with a password set by somebody else; it decides nothing before they choose
     /// another.
     GivenPassword,
+    /// The person logged in with their account at the operator's OpenID Connect provider.
+    ProviderAccount,
     /// The key is a literal one, given at the start of the server (`entente dev --seed`).
     SeededKey,
     /// Somebody else made the key; it decides nothing.
@@ -28,8 +30,14 @@ pub enum Basis {
 
 impl Basis {
     /// All variants.
-    pub const ALL: [Self; 5] =
-        [Self::OneTimeLink, Self::OwnPassword, Self::GivenPassword, Self::SeededKey, Self::GivenKey];
+    pub const ALL: [Self; 6] = [
+        Self::OneTimeLink,
+        Self::OwnPassword,
+        Self::GivenPassword,
+        Self::ProviderAccount,
+        Self::SeededKey,
+        Self::GivenKey,
+    ];
 
     /// Returns the basis's wire form.
     #[must_use]
@@ -38,6 +46,7 @@ impl Basis {
             Self::OneTimeLink => "one_time_link",
             Self::OwnPassword => "own_password",
             Self::GivenPassword => "given_password",
+            Self::ProviderAccount => "provider_account",
             Self::SeededKey => "seeded_key",
             Self::GivenKey => "given_key",
         }
@@ -52,7 +61,7 @@ impl Basis {
     /// Whether decisions made on this basis count as the person's own.
     #[must_use]
     pub fn decides(self) -> bool {
-        matches!(self, Self::OneTimeLink | Self::OwnPassword | Self::SeededKey)
+        matches!(self, Self::OneTimeLink | Self::OwnPassword | Self::ProviderAccount | Self::SeededKey)
     }
 }
 

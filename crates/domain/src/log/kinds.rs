@@ -313,6 +313,10 @@ kinds! {
     PasswordSet = "person.password_set";
     /// A one-time link for a person was made (system log).
     LinkMade = "person.link_made";
+    /// An account of the OpenID Connect provider became a person, at its first login (system log).
+    AccountBound = "person.account_bound";
+    /// A person was released from the account of the provider, which opens nothing any more (system log).
+    AccountReleased = "person.account_released";
     /// A vault was created (system log, RFC-0014).
     VaultCreated = "vault.created";
     /// A vault was removed with all its contents (system log).

@@ -5,5 +5,6 @@ mod identities;
 mod keys;
 mod people;
 mod principals;
+mod provider;
 mod quotas;
 mod signatures;

@@ -1,7 +1,7 @@
-//! Routes of people: the list of those who can be asked, and the access of people by passwords and one-time links. People
+//! Routes of people: the list of those who can be asked, and the access of people by passwords, one-time links and accounts of a provider. People
 //! then work on the web pages (`api/src/web`).
 
-use actix_web::{HttpRequest, get, post, put, web};
+use actix_web::{HttpRequest, HttpResponse, delete, get, post, put, web};
 use entente_domain::identity::people::{LINK_SECONDS, LINK_SECONDS_MAX};
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
@@ -18,7 +18,7 @@ use crate::wire::WireTime;
 use crate::{HttpState, created, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
-    config.service(list).service(password).service(link);
+    config.service(list).service(password).service(link).service(release);
 }
 
 /// A person to whom a decision can be put.
@@ -151,4 +151,18 @@ async fn link(
         path: made.path.map(|path| path.0),
         expires_at: WireTime::new(made.expires_at, asker.dialect),
     })
+}
+
+/// Release a person from the account of the provider
+///
+/// Requires the same rights as setting the password. The account, with which the person logged in at the operator's OpenID
+/// Connect provider, opens nothing any more, and everybody who is logged in as that person is logged out. The next
+/// account that names the person may become that person at its first login.
+#[utoipa::path(operation_id = "release_account", tag = "people",
+    params(("principal_id" = String, Path, description = "Person, by principal id")),
+    responses((status = 204, description = "The person is released")))]
+#[delete("/people/{principal_id}/account")]
+async fn release(api: web::Data<HttpState>, asker: Asker, path: web::Path<String>) -> Reply {
+    people::release_account(&api.ctx, &asker.caller, &path).await?;
+    Ok(HttpResponse::NoContent().finish())
 }

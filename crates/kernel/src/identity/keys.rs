@@ -22,7 +22,7 @@ use crate::identity::authentication::{hash, is_seeded};
 pub use crate::identity::keys::changes::refresh;
 use crate::identity::keys::writes::end_key;
 pub use crate::identity::keys::writes::save_uses;
-pub(crate) use crate::identity::keys::writes::{end_labelled, insert, keep_digest};
+pub(crate) use crate::identity::keys::writes::{end_labelled, end_login, insert, keep_digest};
 use crate::identity::principals;
 use crate::{AppError, Caller, Ctx, IntentTx, Outcome, not_found, unknown};
 

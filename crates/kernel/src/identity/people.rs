@@ -1,4 +1,5 @@
-//! Logins of people: passwords (`people/passwords.rs`) and one-time links (`people/links.rs`).
+//! Logins of people: passwords (`people/passwords.rs`), one-time links (`people/links.rs`) and accounts of a provider
+//! (`people/provider.rs`).
 //!
 //! Logging in creates an ordinary API key of the person, for a browser or for a terminal; logging out revokes it. All
 //! rules for keys therefore hold for logins, and the reader of a page is a [`Caller`] like any other. The API limits
@@ -10,6 +11,7 @@
 
 mod links;
 mod passwords;
+mod provider;
 
 use std::net::IpAddr;
 
@@ -39,6 +41,7 @@ use crate::log::writer::IntentLog;
 use crate::{AppError, Caller, Ctx, IntentTx, Outcome, not_found, run_blocking};
 pub use links::tidy;
 pub use passwords::{change_password, set_password};
+pub use provider::{log_in_with_account, provider_secret, release_account};
 
 /// Id of the person that `entente dev` creates for viewing its pages.
 pub const DEVELOPER: &str = "human.dev";

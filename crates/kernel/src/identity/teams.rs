@@ -1,10 +1,12 @@
 //! Teams: named groups of principals, whose spending a budget limits together, which have quotas together, and which a stop
 //! stops together. Tables `teams` and `team_members`.
 
+use std::collections::BTreeSet;
+
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::check_name;
+use entente_domain::identity::principals::{SYSTEM, check_name};
 use entente_domain::ids::IntentId;
 use entente_domain::limits::MEMBERS;
 use entente_domain::log::events::{Draft, Kind};
@@ -15,6 +17,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::identity::quotas;
+use crate::log::writer::IntentLog;
 use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 
 /// A team.
@@ -136,6 +139,74 @@ pub(crate) async fn require_known(conn: &mut PgConnection, subject: &Subject) ->
     }
     let message = format!("There is no team {}. Create it first: PUT /api/v1/teams/{0}.", subject.name);
     Err(Refusal::field(Code::Unprocessable, "scope", "unknown", message).into())
+}
+
+/// Makes a person a member of the teams `wanted`, and of no other team of `mapped`; teams outside of `mapped` stay as they
+/// are. Returns whether anything changed.
+///
+/// A mapped team that does not exist, or is full, is left out and logged: nobody is kept from logging in by that.
+pub(crate) async fn follow(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    log: &mut IntentLog,
+    person: &str,
+    wanted: &BTreeSet<String>,
+    mapped: &BTreeSet<&str>,
+) -> Outcome<bool> {
+    if mapped.is_empty() {
+        return Ok(false);
+    }
+    let names: Vec<String> = mapped.iter().map(|name| (*name).to_owned()).collect();
+    let found = memberships(conn, &names, person).await?;
+    for missing in
+        names.iter().filter(|name| wanted.contains(*name) && !found.iter().any(|one| one.name == **name))
+    {
+        tracing::warn!(
+            team = missing,
+            "a group at the provider stands for a team that does not exist; create it first"
+        );
+    }
+    let mut moved = false;
+    for Membership { name, is_member } in found {
+        let joins = wanted.contains(&name);
+        if joins == is_member {
+            continue;
+        }
+        let Some(Team { mut members, .. }) = find(conn, &name).await? else { continue };
+        members.retain(|member| member != person);
+        if joins && members.len() >= MEMBERS {
+            tracing::warn!(team = name, person, "the team is full, so a person of its group was not added");
+            continue;
+        }
+        if joins {
+            members.push(person.to_owned());
+            members.sort_unstable();
+        }
+        let payload = json!({ "team": name, "members": members, "follows": person });
+        log.record(ctx, Draft::of(Kind::TeamChanged, SYSTEM, payload));
+        write(conn, &name, &members, SYSTEM, log.now(), log.tail.seq).await?;
+        moved = true;
+    }
+    Ok(moved)
+}
+
+/// Whether a principal is a member of a team.
+struct Membership {
+    name: String,
+    is_member: bool,
+}
+
+/// Returns those of these teams that exist, by name.
+async fn memberships(conn: &mut PgConnection, names: &[String], person: &str) -> Outcome<Vec<Membership>> {
+    let rows = sqlx::query_as!(
+        Membership,
+        r#"-- teams::memberships
+         SELECT t.name, EXISTS (SELECT 1 FROM team_members m WHERE m.team = t.name AND m.principal_id = $2) AS "is_member!"
+         FROM teams t WHERE t.name = ANY ($1) ORDER BY t.name"#,
+        names,
+        person
+    );
+    Ok(rows.fetch_all(conn).await?)
 }
 
 /// Returns a team.

@@ -3,6 +3,7 @@
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::{Dialect, Key};
+use entente_domain::identity::people::BROWSER;
 use entente_domain::ids::KeyId;
 use sqlx::PgConnection;
 
@@ -96,6 +97,25 @@ pub(super) async fn end_key(
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Revokes the key of a browser's login; returns the person whose login it was, or `None` if it has ended before.
+pub(crate) async fn end_login(
+    conn: &mut PgConnection,
+    id: KeyId,
+    now: Timestamp,
+    changed_seq: i64,
+) -> Outcome<Option<String>> {
+    let ended = sqlx::query_scalar!(
+        "-- keys::end_login
+         UPDATE keys SET revoked_at = $2, changed_seq = $3
+         WHERE id = $1 AND label = $4 AND revoked_at IS NULL RETURNING principal_id",
+        id.uuid(),
+        now,
+        changed_seq,
+        BROWSER
+    );
+    Ok(ended.fetch_optional(conn).await?)
 }
 
 pub(crate) async fn end_labelled(

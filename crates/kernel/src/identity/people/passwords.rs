@@ -73,6 +73,11 @@ pub async fn change_password(
     let mut connection = ctx.pool.acquire().await?;
     let known = password_of(&mut connection, person).await?;
     drop(connection);
+    if authority.basis == Basis::ProviderAccount && known.is_none() {
+        // A password would outlive the account at the provider.
+        let message = "You log in with the account of your organisation and have no password here. Ask an admin for a one-time link if you need one.";
+        return Err(Refusal::new(Code::Forbidden, message).into());
+    }
     if authority.basis != Basis::OneTimeLink
         && !fits(ctx, known.as_ref(), current.unwrap_or_default()).await?
     {
