@@ -210,8 +210,9 @@ enum TeamVerb {
         #[command(flatten)]
         limits: Limits,
     },
-    /// Remove a team
-    Remove {
+    /// Delete a team
+    #[command(alias = "remove")]
+    Delete {
         /// The team's name
         name: String,
     },
@@ -232,7 +233,7 @@ impl Teams {
             TeamVerb::Quota { name, limits } => {
                 return limits.run(&self.remote, &api, &format!("{}/quotas", one(&name))).await;
             }
-            TeamVerb::Remove { name } => api.delete(&one(&name)).await?,
+            TeamVerb::Delete { name } => api.delete(&one(&name)).await?,
         };
         self.remote.show(&answer, &["name", "members", "created_by", "created_at"])
     }

@@ -22,7 +22,8 @@ pub(super) struct Webhooks {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Subscribe a URL to events; prints the secret, which is shown only once
-    Add {
+    #[command(alias = "add")]
+    Create {
         /// The receiver's URL
         #[arg(value_name = "URL")]
         to: String,
@@ -82,8 +83,9 @@ enum Verb {
         /// The subscription's id
         id: String,
     },
-    /// Remove a subscription
-    Remove {
+    /// Delete a subscription
+    #[command(alias = "remove")]
+    Delete {
         /// The subscription's id
         id: String,
     },
@@ -94,7 +96,7 @@ impl Webhooks {
         let api = self.remote.api()?;
         let path = |id: &str, rest: &str| format!("/subscriptions/{}{rest}", segment(id));
         let answer = match self.verb {
-            Verb::Add { to, intent, channel, events, until } => {
+            Verb::Create { to, intent, channel, events, until } => {
                 let body = json!({
                     "webhook_url": to, "intent_id": intent, "channel_id": channel, "event_types": events,
                     "expires_at": until,
@@ -118,7 +120,7 @@ impl Webhooks {
             }
             Verb::Replay { id, since } => api.post(&path(&id, "/replay"), &json!({ "since": since })).await?,
             Verb::Rotate { id } => api.post(&path(&id, "/rotate"), &json!({})).await?,
-            Verb::Remove { id } => api.delete(&path(&id, "")).await?,
+            Verb::Delete { id } => api.delete(&path(&id, "")).await?,
         };
         self.remote.show(&answer, &["id", "webhook_url", "event_types", "intent_id", "active", "last_error"])
     }

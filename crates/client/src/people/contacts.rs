@@ -152,13 +152,13 @@ enum Verb {
         /// The contact point's id
         id: String,
     },
-    /// Tell nothing there until it is switched on again
-    Off {
+    /// Tell nothing there until it is enabled again
+    Disable {
         /// The contact point's id
         id: String,
     },
     /// Tell what waits there again
-    On {
+    Enable {
         /// The contact point's id
         id: String,
     },
@@ -208,8 +208,8 @@ impl Contacts {
                 api.post(&format!("{}/confirm", path(&id)), &json!({ "code": code })).await?
             }
             Verb::Test { id } => api.post(&format!("{}/test", path(&id)), &json!({})).await?,
-            Verb::Off { id } => api.act(Method::PATCH, &path(&id), &json!({ "active": false })).await?,
-            Verb::On { id } => api.act(Method::PATCH, &path(&id), &json!({ "active": true })).await?,
+            Verb::Disable { id } => api.act(Method::PATCH, &path(&id), &json!({ "active": false })).await?,
+            Verb::Enable { id } => api.act(Method::PATCH, &path(&id), &json!({ "active": true })).await?,
             Verb::Delete { id } => api.delete(&path(&id)).await?,
         };
         self.remote.show(&answer, &SHOWN)

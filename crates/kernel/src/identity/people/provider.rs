@@ -87,6 +87,7 @@ async fn enter(
     }
     if moved {
         ctx.stops.refresh(ctx).await?;
+        ctx.quotas.refresh(ctx).await?;
     }
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
 }
