@@ -207,7 +207,7 @@ pub async fn test(ctx: &Ctx, caller: &Caller, id: ContactId) -> Outcome<Contact>
         return Err(Refusal::new(Code::Unprocessable, message).into());
     }
     let now = work.now();
-    // One that still waits is enough.
+    // However often one tries, one message within the time that messages have between them anyway.
     let subject = (now.timestamp() / i64::from(entente_domain::notifications::SPACING_SECONDS)).to_string();
     let test = queue::New::of_contact(id, Reason::Test, subject, now);
     queue::insert(work.conn(), &[test], now).await?;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `contact_points.rs` has the operations on contact points, `rows.rs` their rows with the leases and the health of the
-//! receivers, `queue.rs` what each is to be told, `rings.rs` what wakes in people's inboxes, `sending.rs` the work of the sender (`src/background/notify.rs`).
-//! The times and words are in `entente_domain::notifications`.
+//! receivers, `queue.rs` what each is to be told, `rings.rs` what wakes in people's inboxes, `sending.rs` the work of the
+//! sender (`src/background/notify.rs`). The times and words are in `entente_domain::notifications`.
 //!
 //! A contact point sees by its person, not by a key ([ADR 28](../../../../docs/adr/0028-told-by-the-person.md)): a
 //! notification says that something waits for this person, and the hooks of the protocols are asked whether it still does when

@@ -2,6 +2,7 @@
 //! people, and records what became of a message. No transaction is open while a message is sent; a lease ends by itself when
 //! its server dies, so a message may be sent twice, and is never lost.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -88,7 +89,7 @@ pub async fn claim(
 }
 
 /// Loads the next message of a lease: everything due that still waits for the person. What does not is dropped, and what quiet
-/// hours hold back becomes due at their end. `None` if there is nothing to send.
+/// hours hold back becomes due at their end. `None` if there is nothing to send, or the contact point is switched off.
 ///
 /// # Errors
 /// A database error.
@@ -101,20 +102,24 @@ pub async fn load(ctx: &Ctx, lease: &ContactLease) -> Outcome<Option<Outgoing>> 
     if let Some(first) = due.iter().find(|one| one.occasion().is_none()) {
         return Ok(Some(about_itself(contact, first)));
     }
+    if !contact.is_told() {
+        // It was switched off after this was queued, and is told once it is switched on again.
+        return Ok(None);
+    }
     let mut items = Vec::new();
     let (mut sent, mut changes) = (Vec::new(), Vec::new());
     let still = waiting(ctx, &contact.person, &due).await?;
     for one in due {
         let quiet = contact.settings.quiet_until(one.agent.as_deref(), now);
-        let item = still.iter().find(|(topic, id, _)| one.topic() == Some(*topic) && one.subject == *id);
+        let item = one.topic().and_then(|topic| still.get(&(topic, one.subject.clone())).cloned());
         let keeps = |status, again| Change { id: one.id, attempts: one.attempts, status, again };
         match (item, quiet) {
-            (Some(_), Some(end)) if contact.is_told() => changes.push(keeps("waiting", Some(end))),
-            (Some((_, _, item)), None) if contact.is_told() => {
-                items.push(item.clone());
+            (Some(_), Some(end)) => changes.push(keeps("waiting", Some(end))),
+            (Some(item), None) => {
+                items.push(item);
                 sent.push(one);
             }
-            _ => changes.push(keeps("dropped", None)),
+            (None, _) => changes.push(keeps("dropped", None)),
         }
     }
     if !changes.is_empty() {
@@ -143,9 +148,9 @@ fn id_of(contact: &Contact, first: Option<&Due>) -> String {
     format!("{}.{}", contact.id, first.map_or(0, |one| one.id))
 }
 
-/// Asks the protocols which of these things still wait for the person.
-async fn waiting(ctx: &Ctx, person: &str, due: &[Due]) -> Outcome<Vec<(Topic, String, WaitingItem)>> {
-    let mut found = Vec::new();
+/// Asks the protocols which of these things still wait for the person; returns them by topic and id.
+async fn waiting(ctx: &Ctx, person: &str, due: &[Due]) -> Outcome<HashMap<(Topic, String), WaitingItem>> {
+    let mut found = HashMap::new();
     for topic in Topic::ALL {
         let subjects: Vec<String> =
             due.iter().filter(|one| one.topic() == Some(topic)).map(|one| one.subject.clone()).collect();
@@ -157,7 +162,7 @@ async fn waiting(ctx: &Ctx, person: &str, due: &[Due]) -> Outcome<Vec<(Topic, St
         } else {
             ctx.hooks.waiting(ctx, person, topic, &subjects).await?
         };
-        found.extend(items.into_iter().map(|(subject, item)| (topic, subject, item)));
+        found.extend(items.into_iter().map(|(subject, item)| ((topic, subject), item)));
     }
     Ok(found)
 }

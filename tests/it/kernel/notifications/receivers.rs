@@ -50,10 +50,15 @@ async fn a_receiver_that_is_gone_is_told_nothing_until_it_is_switched_on() {
     ada.patch(&path, json!({ "active": true })).await.ok();
     notify(&world).await;
     assert_eq!(things(&receiver.take()[0]), 1, "what still waits of what was not told");
+    // What was queued before its person switched it off waits, and what comes meanwhile is not for it.
+    ask(&agent, json!({ "expires_in": 86_400 })).await;
     ada.patch(&path, json!({ "active": false })).await.ok();
-    ask(&agent, json!({})).await;
+    ask(&agent, json!({ "expires_in": 86_400 })).await;
     later(&world, 60).await;
     assert_eq!(receiver.count(), 0);
+    ada.patch(&path, json!({ "active": true })).await.ok();
+    notify(&world).await;
+    assert_eq!(things(&receiver.take()[0]), 1);
     world.end().await;
 }
 
