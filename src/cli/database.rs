@@ -148,7 +148,9 @@ async fn ask_provider(findings: &mut Findings, config: &Config) -> Done {
     let trust = Trust { names: Arc::new(SystemNames), authorities: config.tls.authorities.clone() };
     let Some(provider) = provider(config, &trust)? else { return Ok(()) };
     match provider.check().await {
-        Ok(()) => findings.note("the OpenID Connect provider answers, and its addresses and keys can be used")?,
+        Ok(()) => {
+            findings.note("the OpenID Connect provider answers, and its addresses and keys can be used")?
+        }
         Err(fault) => findings.say(false, &format!("ENTENTE_OIDC_ISSUER: nobody can log in: {fault}"))?,
     }
     Ok(())

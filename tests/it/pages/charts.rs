@@ -84,12 +84,11 @@ async fn messages_are_counted_by_day_and_sender_once() {
         assert!(page.contains(&format!("<title>{part}</title>")), "no `{part}` in {page}");
     }
     world.clock.advance(101 * 24 * 3_600);
-    send(&world.any().acting_as("agent.cid"), &channel, json!({ "sender": "agent.cid", "payload": {} })).await;
+    send(&world.any().acting_as("agent.cid"), &channel, json!({ "sender": "agent.cid", "payload": {} }))
+        .await;
     follow(&world).await;
-    let left: Vec<String> = sqlx::query_scalar("SELECT sender FROM message_days")
-        .fetch_all(&world.ctx().pool)
-        .await
-        .unwrap();
+    let left: Vec<String> =
+        sqlx::query_scalar("SELECT sender FROM message_days").fetch_all(&world.ctx().pool).await.unwrap();
     assert_eq!(left, ["agent.cid"]);
     world.end().await;
 }

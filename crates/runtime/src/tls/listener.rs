@@ -196,7 +196,8 @@ impl Certificate {
 
     /// Logs once a day that the certificate ends soon, or has ended.
     fn report(&self, now: UnixTime) {
-        let Some(until) = self.end().filter(|until| until.as_secs() < now.as_secs() + NOTICE.as_secs()) else {
+        let Some(until) = self.end().filter(|until| until.as_secs() < now.as_secs() + NOTICE.as_secs())
+        else {
             return;
         };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

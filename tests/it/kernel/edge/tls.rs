@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use entente_runtime::tls::listener::{Certificate, CertificateFiles, Look};
 use entente_runtime::tls::{self, Authorities};
+use futures_util::{SinkExt as _, StreamExt as _};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
     date_time_ymd,
 };
-use futures_util::{SinkExt as _, StreamExt as _};
 use reqwest::tls::TlsInfo;
 use tokio_tungstenite::tungstenite::Message;
 
@@ -351,8 +351,13 @@ async fn a_session_over_tls_runs_a_job() {
     };
     let welcome = say("session.hello", hello(ANY, &["heartbeat"])).await;
     assert_eq!(welcome["type"], "session.welcome", "{welcome}");
-    let answer = say("session.ping", json!({ "nonce": "over TLS", "sent_at": "2026-11-27T20:00:00.000Z" })).await;
-    assert_eq!((&answer["type"], &answer["payload"]["ping_nonce"]), (&json!("session.pong"), &json!("over TLS")), "{answer}");
+    let answer =
+        say("session.ping", json!({ "nonce": "over TLS", "sent_at": "2026-11-27T20:00:00.000Z" })).await;
+    assert_eq!(
+        (&answer["type"], &answer["payload"]["ping_nonce"]),
+        (&json!("session.pong"), &json!("over TLS")),
+        "{answer}"
+    );
     // One without TLS is no session.
     let plain = tokio::net::TcpStream::connect(world.address).await.unwrap();
     let refused = tokio_tungstenite::client_async(format!("ws://{}/arcp", world.address), plain).await;
@@ -394,7 +399,8 @@ async fn the_end_of_the_certificate_is_a_metric_of_servers_that_have_one() {
     authority.put(&authority.current());
     let world = World::with(Setup { settings: authority.settings(), live: true }).await;
     let metrics = async || {
-        let answer = authority.client().get(format!("https://{}/metrics", world.address)).send().await.unwrap();
+        let answer =
+            authority.client().get(format!("https://{}/metrics", world.address)).send().await.unwrap();
         answer.text().await.unwrap()
     };
     // 2500-01-01.
