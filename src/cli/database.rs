@@ -149,7 +149,7 @@ async fn ask_provider(findings: &mut Findings, config: &Config) -> Done {
     let Some(provider) = provider(config, &trust)? else { return Ok(()) };
     match provider.check().await {
         Ok(()) => {
-            findings.note("the OpenID Connect provider answers, and its addresses and keys can be used")?
+            findings.note("the OpenID Connect provider answers, and its addresses and keys can be used")?;
         }
         Err(fault) => findings.say(false, &format!("ENTENTE_OIDC_ISSUER: nobody can log in: {fault}"))?,
     }
