@@ -176,7 +176,14 @@ def lint(_run):
 
 
 def build(_run):
+    """Compiles the tests, and with them the program that the other steps run."""
     command("cargo", "test", "--workspace", "--no-run")
+    # Where features differ for tests alone, the program would be compiled again, with nearly every crate below it.
+    said = subprocess.run(["cargo", "build", "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    artifacts = [line for line in map(json.loads, said.splitlines()) if line["reason"] == "compiler-artifact"]
+    if twice := [line["target"]["name"] for line in artifacts if not line["fresh"]]:
+        print("compiled for `cargo test`, and again for `cargo build`: " + ", ".join(twice) + "; give both the same features in Cargo.toml")
+        raise subprocess.CalledProcessError(1, "cargo build")
     return []
 
 
