@@ -9,7 +9,9 @@ use entente_bridges::Ctx;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::NodeId;
 use entente_domain::traces::Trace;
+use entente_domain::webhooks::formats::BodyFormat;
 use entente_domain::webhooks::retries::Failure;
+use entente_domain::webhooks::signing::Secrets;
 use entente_kernel::Outcome;
 use entente_kernel::webhooks::deliveries;
 use entente_kernel::webhooks::deliveries::{Attempted, Batch, Due, EndpointLease, Next};
@@ -41,6 +43,8 @@ pub struct WebhookSender {
     /// Context for the operations.
     pub ctx: Ctx,
     egress: Egress,
+    /// The server's public URL, which CloudEvents name as their source; empty without one.
+    origin: String,
     node: NodeId,
     concurrency: usize,
     draining: CancellationToken,
@@ -77,12 +81,13 @@ impl WebhookSender {
     pub fn new(
         ctx: Ctx,
         egress: Egress,
+        origin: String,
         node: NodeId,
         concurrency: usize,
         draining: CancellationToken,
     ) -> Self {
         let (freed, standstill) = (Notify::new(), Arc::default());
-        Self { ctx, egress, node, concurrency, draining, freed, standstill }
+        Self { ctx, egress, origin, node, concurrency, draining, freed, standstill }
     }
 
     /// Delivers until the server drains.
@@ -167,12 +172,12 @@ impl WebhookSender {
 
     /// Sends a batch in sequence. Successes are recorded a few at a time, failures at once.
     async fn send(&self, lease: &EndpointLease, batch: Batch) -> Outcome<Next> {
-        let Batch { url, secrets, due } = batch;
+        let Batch { url, format, secrets, due } = batch;
         let mut made = Vec::new();
         let mut since = Instant::now();
-        for one in due {
+        for mut one in due {
             let at = self.ctx.now();
-            let headers = self.headers(&one, secrets.header(&one.webhook_id, at, one.body.as_bytes()), at);
+            let headers = self.prepare(&mut one, format, &secrets, at);
             let Some(attempted) = self.attempt(&url, one, &headers, at).await else { break };
             let failed = attempted.failure.is_some();
             made.push(attempted);
@@ -192,21 +197,32 @@ impl WebhookSender {
         }
     }
 
+    /// Brings the body into its form, and returns the headers, which sign it.
+    fn prepare(
+        &self,
+        one: &mut Due,
+        format: BodyFormat,
+        secrets: &Secrets,
+        at: Timestamp,
+    ) -> Vec<(&'static str, String)> {
+        let trace = one.trace_id.as_deref().and_then(|id| Trace::of_id(id, &*self.ctx.chance));
+        let trace = trace.map(|trace| trace.to_string());
+        let (body, id) = (std::mem::take(&mut one.body), &one.webhook_id);
+        one.body = format.write(body, id, &self.origin, one.intent_id, trace.as_deref());
+        let mut headers = vec![
+            ("content-type", format.content_type().to_owned()),
+            ("webhook-id", id.clone()),
+            ("webhook-timestamp", at.timestamp().to_string()),
+            ("webhook-signature", secrets.header(id, at, one.body.as_bytes())),
+        ];
+        headers.extend(trace.map(|trace| ("traceparent", trace)));
+        headers
+    }
+
     /// Returns whether a receiver used up its timeout, without the time that this server was suspended.
     fn was_silent(&self, took: Duration, lost: Duration, answer: &Result<Answer, RequestFailure>) -> bool {
         let timeout = self.ctx.settings.webhooks.timeout;
         matches!(answer, Err(RequestFailure::TimedOut)) && took.saturating_sub(lost) >= timeout
-    }
-
-    fn headers(&self, one: &Due, signature: String, at: Timestamp) -> Vec<(&'static str, String)> {
-        let mut headers = vec![
-            ("webhook-id", one.webhook_id.clone()),
-            ("webhook-timestamp", at.timestamp().to_string()),
-            ("webhook-signature", signature),
-        ];
-        let trace = one.trace_id.as_deref().and_then(|id| Trace::of_id(id, &*self.ctx.chance));
-        headers.extend(trace.map(|trace| ("traceparent", trace.to_string())));
-        headers
     }
 
     /// Makes one attempt.
@@ -226,7 +242,7 @@ impl WebhookSender {
             tokio::time::sleep(GRACE).await;
         };
         let answer = tokio::select! {
-            answer = self.egress.post(url, headers, one.body, at) => answer,
+            answer = self.egress.send(url, headers, one.body.into_bytes(), at) => answer,
             () = given_up => return None,
         };
         let lost = self.standstill.lost().saturating_sub(lost_before);

@@ -153,15 +153,8 @@ impl Egress {
     ///
     /// # Errors
     /// There is no answer.
-    pub async fn post(
-        &self,
-        url: &str,
-        headers: &[(&'static str, String)],
-        body: String,
-        now: Timestamp,
-    ) -> Result<Answer, RequestFailure> {
-        let mut headers = headers.to_vec();
-        headers.push((CONTENT_TYPE_NAME, "application/json".to_owned()));
+    pub async fn post(&self, url: &str, body: String, now: Timestamp) -> Result<Answer, RequestFailure> {
+        let headers = [(CONTENT_TYPE_NAME, "application/json".to_owned())];
         self.send(url, &headers, body.into_bytes(), now).await
     }
 

@@ -150,7 +150,7 @@ impl FederationSender {
             text: text.to_owned(),
             retry_after: None,
         };
-        match self.egress.post(url, &[], body, self.ctx.now()).await {
+        match self.egress.post(url, body, self.ctx.now()).await {
             Ok(answer) => Answered {
                 failure: (!(200..300).contains(&answer.status)).then_some(Failure::Status(answer.status)),
                 text: answer.body,

@@ -32,7 +32,8 @@ pub(super) fn senders(
     let sending = ctx.with_pool(webhooks.clone());
     let draining = || tasks.draining().clone();
     let permits = config.webhooks.concurrency;
-    let webhooks = WebhookSender::new(sending.clone(), egress()?, node, permits, draining());
+    let origin = config.site.url().unwrap_or_default().to_owned();
+    let webhooks = WebhookSender::new(sending.clone(), egress()?, origin, node, permits, draining());
     let mailer = config.smtp.as_ref().map(|smtp| Mailer::new(smtp, &trust.authorities));
     let mailer = mailer.transpose().map_err(StartError::Egress)?;
     let host = if address.ip().is_unspecified() {

@@ -13,6 +13,7 @@ import urllib.request
 from datetime import timedelta
 
 import pytest
+from cloudevents.core.bindings.http import HTTPMessage, from_http_event
 from kit import INTENT, eventually, now, recent, refused
 from openintent import NotFoundError, OpenIntentError
 
@@ -111,3 +112,25 @@ def test_a_receiver_verifies_what_it_gets(ada, bob, url, flavour, intent, channe
         assert (told["type"], headers["webhook-id"]) == ("channel_message", sent["id"])
         assert (told["data"]["payload"], told["data"]["sender"]) == ({"figure": 42}, "agent.bob")
         ada.unsubscribe(made.id)
+
+
+def test_the_sdk_of_cloudevents_reads_a_delivery(ada, url, intent, channel):
+    with receiver() as (to, got):
+        asked = {"webhook_url": to, "intent_id": intent.id, "event_types": ["channel_message"], "format": "cloudevents"}
+        subscribing = urllib.request.Request(
+            f"{url}/api/v1/subscriptions",
+            method="POST",
+            data=json.dumps(asked).encode(),
+            headers={"X-API-Key": "the-key-of-ada", "content-type": "application/json"},
+        )
+        with urllib.request.urlopen(subscribing, timeout=10) as answer:
+            made = json.load(answer)
+        sent = ada.send_message(channel, "agent.ada", payload={"n": 1})
+        eventually(lambda: got, "the delivery")
+        headers, body = got[0]
+        event = from_http_event(HTTPMessage(dict(headers.items()), body))
+        ada.unsubscribe(made["id"])
+    assert (event.get_specversion(), event.get_type(), event.get_id()) == ("1.0", "channel_message", sent["id"])
+    assert event.get_source().endswith(f"/api/v1/intents/{intent.id}")
+    assert recent(event.get_time().replace(tzinfo=None))
+    assert event.get_data()["payload"] == {"n": 1}

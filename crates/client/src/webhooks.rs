@@ -39,6 +39,9 @@ enum Verb {
         /// When the subscription ends
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
+        /// Form of the bodies: standard or cloudevents [default: standard]
+        #[arg(long)]
+        format: Option<String>,
     },
     /// List your subscriptions
     List,
@@ -96,10 +99,10 @@ impl Webhooks {
         let api = self.remote.api()?;
         let path = |id: &str, rest: &str| format!("/subscriptions/{}{rest}", segment(id));
         let answer = match self.verb {
-            Verb::Create { to, intent, channel, events, until } => {
+            Verb::Create { to, intent, channel, events, until, format } => {
                 let body = json!({
                     "webhook_url": to, "intent_id": intent, "channel_id": channel, "event_types": events,
-                    "expires_at": until,
+                    "expires_at": until, "format": format,
                 });
                 api.post("/subscriptions", &body).await?
             }

@@ -1,6 +1,7 @@
 //! Receivers of webhooks: subscriptions (RFC-0006) and agents' endpoints (RFC-0016), their filters and their status.
-//! Signing is in `signing.rs`, retries in `retries.rs`, address restrictions in `egress.rs`.
+//! Forms of bodies are in `formats.rs`, signing is in `signing.rs`, retries in `retries.rs`, address restrictions in `egress.rs`.
 
+pub mod formats;
 pub mod retries;
 pub mod signing;
 
@@ -15,6 +16,7 @@ use crate::ids::{ChannelId, EndpointId, IntentId, PortfolioId};
 use crate::limits::LIST_ITEMS;
 use crate::log::kinds::{MESSAGE_EVENTS, names};
 use crate::refusal::{Code, Refusal};
+use crate::webhooks::formats::BodyFormat;
 use crate::webhooks::signing::Scheme;
 
 /// Event type of a delivered message (RFC-0021 §2.4), and its alias in filters (OI-10.7.1).
@@ -142,6 +144,9 @@ pub struct Endpoint {
     pub event_types: Vec<String>,
     /// Target URL; without one nothing is sent (the SDK creates such subscriptions, RFC-0006).
     pub url: Option<String>,
+    /// Form of the bodies; missing in responses stored by an older server for a retry.
+    #[serde(default)]
+    pub format: BodyFormat,
     /// Signature scheme.
     pub signature: Scheme,
     /// Public half of the signing key (`v1a`).
@@ -169,6 +174,8 @@ pub struct EndpointAsk {
     pub event_types: Vec<String>,
     /// Target URL.
     pub url: Option<String>,
+    /// Form of the bodies.
+    pub format: BodyFormat,
     /// Signature scheme; defaults to `v1`.
     pub signature: Scheme,
     /// Expiry time.
@@ -223,6 +230,7 @@ impl Endpoint {
             portfolio_id: ask.portfolio_id,
             event_types: ask.event_types,
             url: ask.url,
+            format: ask.format,
             signature: ask.signature,
             public_key: None,
             created_at: now,
@@ -244,6 +252,7 @@ impl Endpoint {
             portfolio_id: None,
             event_types: Vec::new(),
             url: Some(url.to_owned()),
+            format: BodyFormat::Standard,
             signature: Scheme::V1,
             public_key: None,
             created_at: now,

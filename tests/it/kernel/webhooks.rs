@@ -1,6 +1,7 @@
 //! Webhook receivers (RFC-0006, RFC-0016, RFC-0021 §2.4.3): subscriptions, event selection and visibility, secrets.
 
 pub(crate) mod deliveries;
+pub(crate) mod formats;
 pub(crate) mod pushes;
 pub(crate) mod replays;
 pub(crate) mod shifts;

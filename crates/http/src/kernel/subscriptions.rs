@@ -6,6 +6,7 @@ use entente_domain::identity::keys::{Dialect, Scope};
 use entente_domain::ids::{ChannelId, EndpointId, IntentId, PortfolioId};
 use entente_domain::limits::{DURATION_SECONDS, PAGE};
 use entente_domain::refusal::{Code, Refusal};
+use entente_domain::webhooks::formats::BodyFormat;
 use entente_domain::webhooks::signing::{Scheme, Secret};
 use entente_domain::webhooks::{DisabledReason, EndpointAsk, EndpointChange, EndpointKind};
 use entente_kernel::webhooks::endpoints;
@@ -80,6 +81,8 @@ struct SubscriptionBody {
     /// Same as `created_at`.
     #[serde(rename = "createdAt")]
     created_at_camel: WireTime,
+    /// Form of the bodies: `standard` or `cloudevents`.
+    format: BodyFormat,
     /// Signature scheme of deliveries (Standard Webhooks).
     signature: Scheme,
     /// Public key that verifies `v1a` signatures.
@@ -127,6 +130,7 @@ impl SubscriptionBody {
             expires_at_camel: endpoint.expires_at.map(time),
             created_at: time(endpoint.created_at),
             created_at_camel: time(endpoint.created_at),
+            format: endpoint.format,
             signature: endpoint.signature,
             public_key: endpoint.public_key,
             secret: secret.map(|secret| secret.reveal()),
@@ -169,6 +173,9 @@ struct SubscribeBody {
     /// When the subscription expires.
     #[serde(alias = "expiresAt")]
     expires_at: Option<GivenTime>,
+    /// Form of the bodies: `standard` (`type`, `timestamp` and `data`, as in Standard Webhooks) or `cloudevents` (CloudEvents 1.0,
+    /// structured mode); defaults to `standard`.
+    format: Option<BodyFormat>,
     /// `v1` (HMAC-SHA256) or `v1a` (Ed25519); defaults to `v1`.
     signature: Option<Scheme>,
     /// Secret of the client's own; generated if omitted.
@@ -221,6 +228,7 @@ async fn subscribe(
         portfolio_id: portfolio,
         event_types: said.event_types.unwrap_or_default(),
         url: said.webhook_url.filter(|url| !url.is_empty()),
+        format: said.format.unwrap_or_default(),
         signature,
         expires_at: said.expires_at.map(|end| end.0),
     };

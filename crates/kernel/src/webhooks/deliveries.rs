@@ -15,6 +15,7 @@ use std::collections::{HashMap, HashSet};
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{AttemptId, EndpointId, IntentId, NodeId};
+use entente_domain::webhooks::formats::BodyFormat;
 use entente_domain::webhooks::retries::{Failure, again_after, given_up, pause};
 use entente_domain::webhooks::signing::Secrets;
 use entente_domain::webhooks::{DeliveryStatus, DisabledReason, RING};
@@ -65,8 +66,10 @@ pub struct Due {
     pub id: i64,
     /// The header `webhook-id`.
     pub webhook_id: String,
-    /// The body.
+    /// The body, in the standard form.
     pub body: String,
+    /// The intent whose log has the record, if any.
+    pub intent_id: Option<IntentId>,
     /// The trace that it belongs to.
     pub trace_id: Option<String>,
     /// Number of earlier attempts.
@@ -78,6 +81,8 @@ pub struct Due {
 pub struct Batch {
     /// The URL to send to.
     pub url: String,
+    /// The form of their bodies.
+    pub format: BodyFormat,
     /// The secrets that sign them.
     pub secrets: Secrets,
     /// The deliveries in order.
@@ -159,8 +164,8 @@ pub async fn load(ctx: &Ctx, lease: &EndpointLease) -> Outcome<Option<Batch>> {
         ctx.metrics.webhook_outcome("dropped", ids.len());
     }
     let due: Vec<Due> = due.into_iter().map(rows::Waiting::due).collect();
-    let url = stored.endpoint.url.unwrap_or_default();
-    Ok((!due.is_empty() || !lost.is_empty()).then_some(Batch { url, secrets: stored.secrets, due }))
+    let (url, format) = (stored.endpoint.url.unwrap_or_default(), stored.endpoint.format);
+    Ok((!due.is_empty() || !lost.is_empty()).then_some(Batch { url, format, secrets: stored.secrets, due }))
 }
 
 /// Returns those of the deliveries that the endpoint's owner may see now.

@@ -155,6 +155,7 @@ impl Waiting {
             id: self.id,
             webhook_id: self.webhook_id,
             body: self.body,
+            intent_id: self.intent_id.map(IntentId::from),
             trace_id: self.trace_id,
             attempts: u32::try_from(self.attempts).unwrap_or(0),
         }

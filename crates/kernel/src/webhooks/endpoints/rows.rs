@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ChannelId, EndpointId, IntentId, KeyId, PortfolioId};
+use entente_domain::webhooks::formats::BodyFormat;
 use entente_domain::webhooks::signing::{Scheme, Secret, Secrets};
 use entente_domain::webhooks::{DisabledReason, Endpoint, EndpointKind};
 use sqlx::PgConnection;
@@ -39,6 +40,7 @@ struct Row {
     portfolio_id: Option<uuid::Uuid>,
     event_types: Vec<String>,
     url: Option<String>,
+    format: String,
     signature: String,
     secret: String,
     old_secret: Option<String>,
@@ -81,6 +83,7 @@ impl TryFrom<Row> for Stored {
                 portfolio_id: row.portfolio_id.map(PortfolioId::from),
                 event_types: row.event_types,
                 url: row.url,
+                format: BodyFormat::parse(&row.format).ok_or_else(|| unknown("format", &row.format))?,
                 signature: Scheme::parse(&row.signature)
                     .ok_or_else(|| unknown("signature", &row.signature))?,
                 public_key: current.public(),
@@ -102,7 +105,7 @@ macro_rules! select {
             Row,
             "-- " + $name + "
              SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, portfolio_id, event_types, url,
-                    signature, secret, old_secret, old_secret_until, created_at, expires_at, disabled_at,
+                    format, signature, secret, old_secret, old_secret_until, created_at, expires_at, disabled_at,
                     disabled_reason, hears_from
              FROM webhook_endpoints " + $rest
             $(, $argument)*
@@ -281,8 +284,8 @@ pub(super) async fn insert(
     sqlx::query!(
         "-- endpoints::insert
          INSERT INTO webhook_endpoints (id, kind, principal_id, agent_id, key_id, intent_id, channel_id, event_types, url,
-                                        signature, secret, created_at, expires_at, portfolio_id, hears_from)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+                                        signature, secret, created_at, expires_at, portfolio_id, hears_from, format)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
         endpoint.id.uuid(),
         endpoint.kind.as_str(),
         endpoint.principal_id,
@@ -297,7 +300,8 @@ pub(super) async fn insert(
         endpoint.created_at,
         endpoint.expires_at,
         endpoint.portfolio_id.map(PortfolioId::uuid),
-        hears_from
+        hears_from,
+        endpoint.format.as_str()
     )
     .execute(conn)
     .await?;
