@@ -12,12 +12,13 @@ export interface FieldError {
 const ADVICE: Record<string, string> = {
   unauthenticated: "Pass a valid key as `apiKey`.",
   may_not_act_as: "Pass the `agentId` that the key belongs to, or a key whose `act_as` covers it.",
+  lease_held: "Wait for the scope with `wait`, or take another one.",
   lease_ended: "Stop the work under the lease, and acquire it again.",
-  lease_conflict: "Wait for the scope with `wait`, or take another one.",
   claim_conflict: "Drop the task: another agent has it.",
   CLAIM_LOST: "Drop the job: another worker has it.",
+  stale_epoch: "Stop: a later process of the agent has taken its place.",
   idempotency_mismatch: "Use a new `idempotencyKey` for a new request.",
-  epoch_over: "Stop: a later process of the agent has taken its place.",
+  loop_stopped: "Stop answering: the agents only repeat each other.",
 };
 
 function advised(status: number, code: string): string {

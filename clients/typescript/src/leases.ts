@@ -84,7 +84,7 @@ export class Lease implements AsyncDisposable {
 export class Leases {
   constructor(readonly client: Entente) {}
 
-  /** Acquires a lease; use it with `await using`, or release it. Throws `lease_conflict` if the scope stays taken. */
+  /** Acquires a lease; use it with `await using`, or release it. Throws `lease_held` if the scope stays taken. */
   async acquire(intentId: string, scope: string, { duration = 60, wait = 0, ...sending }: AcquireOptions = {}): Promise<Lease> {
     const end = Date.now() + wait * 1_000;
     const body = { scope, duration_seconds: duration };

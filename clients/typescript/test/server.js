@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { connect, createServer } from "node:net";
+import { after, test as run } from "node:test";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,10 +13,32 @@ const root = fileURLToPath(new URL("../../../", import.meta.url));
 const program = process.env.ENTENTE_PROGRAM ?? join(root, "target", "debug", "entente");
 const SEEDS = ["agent:agent.researcher=key-researcher", "agent:agent.data=key-data", "agent:agent.clerk=key-clerk", "human:human.ada=key-ada"];
 
+/** Milliseconds after which a test fails. */
+const LATE = 60_000;
+
 export let url;
 let dir;
 let child;
 let ended;
+
+let started;
+const proxies = new Set();
+
+/** A test against the server, which the first one starts. */
+export function test(name, work) {
+  run(name, { timeout: LATE }, async (context) => {
+    started ??= start();
+    await started;
+    try {
+      await work(context);
+    } finally {
+      // One that stays open keeps the program alive.
+      await Promise.all([...proxies].map((proxy) => proxy.close()));
+    }
+  });
+}
+
+after(stop);
 
 /** Starts the server, or starts it again at the same address on the same data. */
 export async function start() {
@@ -34,7 +57,7 @@ export async function start() {
     };
     child.stdout.on("data", hear);
     child.stderr.on("data", hear);
-    child.once("exit", () => reject(new Error(`the server ended:\n${said}`)));
+    child.once("exit", (code, by) => reject(new Error(`the server ended (${code ?? by}):\n${said}`)));
   });
   url = said.match(/ENTENTE_URL=(\S+)/)[1];
   process.env.ENTENTE_URL = url;
@@ -50,6 +73,7 @@ export async function end(signal = "SIGTERM") {
 
 /** Ends the server for good. */
 export async function stop() {
+  if (child === undefined) return;
   await end();
   rmSync(dir, { recursive: true, force: true });
 }
@@ -80,6 +104,7 @@ export class Proxy {
 
   static async open() {
     const proxy = new Proxy();
+    proxies.add(proxy);
     proxy.#server = createServer((near) => proxy.#relay(near));
     await new Promise((resolve) => proxy.#server.listen(0, "127.0.0.1", resolve));
     proxy.url = `http://127.0.0.1:${proxy.#server.address().port}`;
@@ -123,6 +148,7 @@ export class Proxy {
 
   close() {
     this.cut();
+    proxies.delete(this);
     return new Promise((resolve) => this.#server.close(resolve));
   }
 }

@@ -1,8 +1,7 @@
 // Streams and inboxes: each event once and in order, whatever is cut; what was missed is told.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Proxy, client, end, start, talk, until } from "../server.js";
+import { Proxy, client, end, start, talk, until, test } from "../server.js";
 
 /** Collects the numbers of messages until there are so many. */
 async function collect(stream, count) {
@@ -24,7 +23,6 @@ test("a stream that is cut again and again has each message once", async () => {
     if (n % 15 === 14) proxy.cut();
   }
   assert.deepEqual(await collected, Array.from({ length: 40 }, (_, n) => n));
-  await proxy.close();
 });
 
 test("a stream goes on in another process, and on a server that was restarted", async () => {
@@ -125,5 +123,4 @@ test("a turn happens once, and shows the inbox", async () => {
   assert.equal(turn.done.messages.length, 1);
   assert.equal(turn.inbox.reader, "turns");
   assert.equal((await other.messages()).messages.length, 2);
-  await proxy.close();
 });
