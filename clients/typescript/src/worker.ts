@@ -212,14 +212,16 @@ export class Worker<Input = unknown, Checkpoint = unknown> {
     this.#handler = handler;
   }
 
-  /** Runs until `stop` or the signal; then running jobs end or are handed back. Rejects if the server refuses the worker. */
-  async run({ signal }: { signal?: AbortSignal } = {}): Promise<void> {
+  /** Runs until `stop` or the signal; then running jobs end or are handed back. Rejects if the server refuses the worker. `onReady`
+   *  is called once the agent is registered: jobs for it can be submitted from then on. */
+  async run({ signal, onReady }: { signal?: AbortSignal; onReady?: () => void } = {}): Promise<void> {
     const stop = () => this.stop();
     signal?.addEventListener("abort", stop, { once: true });
     if (signal?.aborted) stop();
     const beats = new AbortController();
     try {
       await this.#register();
+      onReady?.();
       const beating = this.#beat(beats.signal);
       try {
         await Promise.race([this.#claim(), beating]);

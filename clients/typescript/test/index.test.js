@@ -7,3 +7,5 @@ import "./cases/decisions.js";
 import "./cases/envelopes.js";
 import "./cases/agents.js";
 import "./cases/workers.js";
+import "./cases/browser.js";
+import "./cases/package.js";
