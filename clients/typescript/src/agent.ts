@@ -6,7 +6,8 @@ import type { Entente } from "./client.js";
 import { asked } from "./channels.js";
 import type { Channel } from "./channels.js";
 import type { AskOptions, SendOptions } from "./channels.js";
-import { EntenteError } from "./errors.js";
+import type { Sending } from "./core.js";
+import { ConnectionError, EntenteError } from "./errors.js";
 import type { InboxEntry, Intent, Message } from "./types.js";
 import { linked } from "./waiting.js";
 
@@ -71,6 +72,8 @@ export interface AgentOptions {
 const POLL = 25;
 /** Entries read ahead of the oldest one that is still being handled, in pages of this size. */
 const PAGE = 50;
+/** Refusals of an answer for which nobody waits any more: there is one, or the question is over. */
+const ANSWERED = ["idempotency_mismatch", "message_expired", "channel_closed", "intent_resolved", "not_found", "gone", "loop_stopped"];
 /** Milliseconds that two clocks may differ. */
 const SECOND = 1_000;
 
@@ -163,10 +166,11 @@ export class Agent {
       running.add(run);
     };
     let marked = 0;
-    const mark = async () => {
-      if (progress.position <= marked) return;
-      await inbox.mark(progress.position, { retryFor: 5_000 });
-      marked = progress.position;
+    const mark = async (sending: Sending) => {
+      const { position } = progress;
+      if (position <= marked) return;
+      await inbox.mark(position, sending);
+      marked = position;
     };
     try {
       let page = await inbox.read({ expand: true, limit: PAGE, signal: all.signal, retryFor: Infinity });
@@ -185,9 +189,9 @@ export class Agent {
         }
         if (all.signal.aborted) break;
         if (running.size === 0) progress.end(page.next_place);
-        await mark();
+        await mark({ signal: all.signal, retryFor: Infinity });
         // While handlers work, their entries are marked as they end.
-        const wait = running.size > 0 ? 1 : POLL;
+        const wait = running.size > 0 || progress.position > marked ? 1 : POLL;
         page = await inbox.read({ expand: true, limit: PAGE, since: page.next, wait, signal: all.signal, retryFor: Infinity });
       }
     } catch (why) {
@@ -195,7 +199,8 @@ export class Agent {
     } finally {
       all.abort(new Error("The agent stops."));
       await Promise.allSettled(running);
-      await mark().catch(() => undefined);
+      // What could not be marked comes again.
+      await mark({ retryFor: 2_000 }).catch(() => undefined);
       unlink();
       unlinkAll();
     }
@@ -231,7 +236,8 @@ export class Agent {
       if (id == null || entry.withheld || entry.gone) return;
       // It was on the list, too.
       if (Date.parse(entry.at) <= (this.#caught.get(id) ?? 0)) return;
-      await this.#assigned(await this.client.intents.get(id, { signal }), signal);
+      const intent = await readable(this.client.intents.get(id, { signal, retryFor: Infinity }));
+      if (intent) await this.#assigned(intent, signal);
     }
     const { message } = entry;
     if (entry.kind !== "message" || message == null) return;
@@ -248,34 +254,42 @@ export class Agent {
   }
 
   async #message(message: Message, signal: AbortSignal): Promise<void> {
-    const { name, intentId } = await this.#place(message.channel_id);
+    const place = await readable(this.#place(message.channel_id));
+    // The channel is gone, and nobody waits for an answer there.
+    if (!place) return;
+    const { name, intentId } = place;
     const channel = this.client.channel(message.channel_id);
     const context = { channel: new ChannelProxy(channel), name, intentId, signal };
     let answer: unknown;
     for (const { channel: wanted, handler } of this.#messages) {
       if (wanted === undefined || wanted === name) answer = (await handler(message, context)) ?? answer;
     }
-    if (message.message_type === "request" && answer !== undefined) await this.#answer(channel, message, answer);
+    if (message.message_type === "request" && answer !== undefined) await this.#answer(channel, message, answer, signal);
   }
 
   /** Answers a request once: an agent that died after the answer, and sees the request again, answers nothing more. */
-  async #answer(channel: Channel, request: Message, answer: unknown): Promise<void> {
+  async #answer(channel: Channel, request: Message, answer: unknown, signal: AbortSignal): Promise<void> {
     if (answer === null || typeof answer !== "object" || Array.isArray(answer)) {
       throw new TypeError(`A handler answered ${request.id} with ${JSON.stringify(answer)}: an answer is an object.`);
     }
     const idempotencyKey = `answer-${request.id}-${await this.client.agent()}`;
-    try {
-      await channel.reply(request, answer, { idempotencyKey });
-    } catch (refused) {
-      const isAnswered = refused instanceof EntenteError && refused.code === "idempotency_mismatch";
-      if (!isAnswered) throw refused;
+    for (;;) {
+      try {
+        await channel.reply(request, answer, { idempotencyKey });
+        return;
+      } catch (refused) {
+        // A server that is away comes back; an agent that stops gives up, and answers at its next start.
+        if (refused instanceof ConnectionError && !signal.aborted) continue;
+        if (!(refused instanceof EntenteError) || !ANSWERED.includes(refused.code)) throw refused;
+        return;
+      }
     }
   }
 
   #place(channelId: string): Promise<{ name: string; intentId: string }> {
     let found = this.#names.get(channelId);
     if (!found) {
-      found = this.client.channel(channelId).record().then((record) => ({ name: record.name, intentId: record.intent_id }));
+      found = this.client.channel(channelId).record({ retryFor: Infinity, signal: this.#stopping.signal }).then((record) => ({ name: record.name, intentId: record.intent_id }));
       found.catch(() => this.#names.delete(channelId));
       this.#names.set(channelId, found);
     }
@@ -283,3 +297,11 @@ export class Agent {
   }
 }
 
+
+/** Returns what is read, or nothing if the agent may not read it any more. */
+function readable<T>(reading: Promise<T>): Promise<T | undefined> {
+  return reading.catch((why: unknown) => {
+    if (why instanceof EntenteError && [403, 404, 410].includes(why.status)) return undefined;
+    throw why;
+  });
+}

@@ -96,7 +96,7 @@ export class Channel {
   }
 
   /** Asks, and waits for the first answer; throws `MessageTimeoutError` if none comes in time. The question is asked once,
-   *  whatever is lost on the way. */
+   *  whatever is lost on the way; with an `idempotencyKey`, also by a process that starts anew, which gets the same answer. */
   async ask<P extends object = JsonObject>(to: string, question: object, options: AskOptions = {}): Promise<Message<P>> {
     const { request, answers } = await this.#ask(to, question, 1, options);
     const [first] = answers;
@@ -124,14 +124,16 @@ export class Channel {
 
   async #ask(to: string, question: object, expect: number, options: AskOptions): Promise<{ request: Message; answers: Message[] }> {
     const { seconds = 30, metadata, ...sending } = options;
-    const end = Date.now() + seconds * 1_000;
+    const late = Date.now() + seconds * 1_000;
+    // Under a key of the caller's the question is the same whenever it is asked, so it has no end.
     const expiresAt = new Date(this.#core.now() + (seconds + SLACK) * 1_000).toISOString();
-    const request = await this.send(question, { ...sending, to, type: "request", expiresAt, ...(metadata && { metadata }) });
+    const end = sending.idempotencyKey === undefined ? { expiresAt } : {};
+    const request = await this.send(question, { ...sending, ...end, to, type: "request", ...(metadata && { metadata }) });
     asked.add(request.id);
     const answers: Message[] = [];
     try {
       for (let since = request.id; answers.length < expect; ) {
-        const left = Math.ceil((end - Date.now()) / 1_000);
+        const left = Math.ceil((late - Date.now()) / 1_000);
         if (left <= 0) break;
         const page = await this.messages({ since, to: request.sender, wait: Math.min(left, POLL), ...(sending.signal && { signal: sending.signal }) });
         answers.push(...page.messages.filter((message) => message.correlation_id === request.id));

@@ -154,7 +154,11 @@ export class Core {
   async open(path: string, given: Loose & Sending): Promise<Response> {
     const headers = { ...this.headers(given, false), accept: "text/event-stream" };
     const { signal = null } = given;
-    const response = await this.#fetch(this.target(path, given), { headers, signal, cache: "no-store" });
+    const url = this.target(path, given);
+    const response = await this.#fetch(url, { headers, signal, cache: "no-store" }).catch((why: unknown) => {
+      throw unreached("GET", url, why);
+    });
+    this.#hearTime(response.headers);
     if (response.ok) return response;
     throw await refusal(response);
   }
@@ -206,9 +210,7 @@ export class Core {
       return new Response(body.byteLength === 0 ? null : body, response);
     } catch (cause) {
       check(signal);
-      const why = controller.signal.aborted ? controller.signal.reason : cause;
-      const deeper = (why as { cause?: { message?: string } }).cause?.message ?? (why as Error).message;
-      return new ConnectionError(`${init.method} ${url}: ${deeper}`, why);
+      return unreached(init.method ?? "", url, controller.signal.aborted ? controller.signal.reason : cause);
     } finally {
       clearTimeout(timer);
       unlink();
@@ -221,6 +223,12 @@ export class Core {
     // The header has whole seconds, cut off.
     if (!Number.isNaN(time)) this.#ahead = ahead > 0 || ahead < -1_000 ? ahead + 500 : 0;
   }
+}
+
+function unreached(method: string, url: string, why: unknown): ConnectionError {
+  // `fetch` of node says "fetch failed", and the cause what failed.
+  const { message, cause } = why as { message?: string; cause?: { message?: string; code?: string } };
+  return new ConnectionError(`${method} ${url}: ${cause?.message || cause?.code || message || String(why)}`, why);
 }
 
 /** Whether a request is sent again after an outcome. */

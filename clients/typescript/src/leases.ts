@@ -50,7 +50,10 @@ export class Lease implements AsyncDisposable {
 
   #plan(): void {
     this.#timer = setTimeout(() => {
-      this.renew({ retryFor: this.duration * 600 }).then(() => this.#plan(), (why: unknown) => this.#lost.abort(why));
+      const renewed = () => {
+        if (!this.signal.aborted) this.#plan();
+      };
+      this.renew({ retryFor: this.duration * 600 }).then(renewed, (why: unknown) => this.#lost.abort(why));
     }, (this.duration * 1_000) / 3);
     // A program may end while a lease waits for its renewal.
     unref(this.#timer);

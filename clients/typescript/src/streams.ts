@@ -54,7 +54,9 @@ async function* frames(body: ReadableStream<Uint8Array>, alive: () => void): Asy
   let frame: Frame = {};
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch((why: unknown) => {
+        throw new ConnectionError("The stream broke off.", why);
+      });
       if (done) return;
       alive();
       text += decoder.decode(value, { stream: true });
@@ -143,7 +145,7 @@ export class EventStream<T = JsonObject> implements AsyncIterable<StreamEvent<T>
         }
       } catch (why) {
         check(signal);
-        if (why instanceof EntenteError && !isPassing(why)) {
+        if (!(why instanceof EntenteError) || !isPassing(why)) {
           this.#fail(why);
           throw why;
         }

@@ -199,6 +199,7 @@ export class Worker<Input = unknown, Checkpoint = unknown> {
   readonly running = new Map<string, RunningJob<Input, Checkpoint>>();
   #id = "";
   #interval = 10;
+  #registering: Promise<void> | undefined;
   readonly #stopping = new AbortController();
   readonly #handler: Handler<Input, Checkpoint>;
   readonly #runs = new Set<Promise<void>>();
@@ -281,7 +282,9 @@ export class Worker<Input = unknown, Checkpoint = unknown> {
   /** Registers anew if the server has forgotten the worker. */
   async #recover(why: unknown): Promise<void> {
     if (!(why instanceof EntenteError) || (why.status !== 404 && why.status !== 410)) throw why;
-    await this.#register();
+    // Claims and heartbeats notice it at once.
+    this.#registering ??= this.#register().finally(() => { this.#registering = undefined; });
+    await this.#registering;
   }
 
   #start(job: RunningJob<Input, Checkpoint>): void {

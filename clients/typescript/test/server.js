@@ -100,6 +100,7 @@ export async function talk(name, connection = {}) {
 export class Proxy {
   connections = new Set();
   #lose = { left: 0, match: "" };
+  #stopped;
   #server;
 
   static async open() {
@@ -121,6 +122,7 @@ export class Proxy {
     };
     this.connections.add(close);
     near.on("data", (bytes) => {
+      if (this.#stopped !== undefined && bytes.includes(this.#stopped)) return close();
       if (this.#lose.left > 0 && bytes.includes(this.#lose.match)) {
         this.#lose.left -= 1;
         isLost = true;
@@ -134,6 +136,11 @@ export class Proxy {
   /** Loses the answers to the next requests with this text: the server does them, and the client never hears. */
   lose(match, left = 1) {
     this.#lose = { match, left };
+  }
+
+  /** Lets no request with this text through, until it is called without one. */
+  block(match) {
+    this.#stopped = match;
   }
 
   /** Requests whose answers are yet to be lost. */

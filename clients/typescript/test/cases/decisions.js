@@ -1,7 +1,7 @@
 // Decisions: a person is asked, and the agent waits for the answer.
 
 import assert from "node:assert/strict";
-import { client, until, test } from "../server.js";
+import { client, test, until } from "../server.js";
 
 export const question = {
   synopsis: "Ship release 1.4 today, behind the feature flag.",

@@ -1,7 +1,7 @@
 // Leases with fencing, tasks under claims, and budgets.
 
 import assert from "node:assert/strict";
-import { Proxy, client, operator, talk, until, test } from "../server.js";
+import { Proxy, client, operator, talk, test, until } from "../server.js";
 
 test("a write under a lease that was lost has no effect", async () => {
   const { researcher, data, intent, channel } = await talk("leases");

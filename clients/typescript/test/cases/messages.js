@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { ConnectionError, Entente, EntenteError, MessageTimeoutError } from "../../dist/index.js";
-import { Proxy, client, end, start, talk, url, test } from "../server.js";
+import { Proxy, client, end, operator, start, talk, test, url } from "../server.js";
 
 test("a question is asked and answered", async () => {
   const { channel, other } = await talk("schema");
@@ -22,6 +22,16 @@ test("a question that nobody answers ends in time", async () => {
   const began = Date.now();
   await assert.rejects(channel.ask("agent.data", {}, { seconds: 1 }), MessageTimeoutError);
   assert.ok(Date.now() - began < 5_000);
+});
+
+test("a question under a key is asked once, also by another process", async () => {
+  const { channel, other } = await talk("asked again");
+  const ask = (seconds) => channel.ask("agent.data", { n: 1 }, { seconds, idempotencyKey: "question" });
+  await assert.rejects(ask(1), MessageTimeoutError);
+  const { messages: [request] } = await other.messages();
+  const reply = await other.reply(request, { n: 2 });
+  assert.equal((await ask(10)).id, reply.id);
+  assert.equal((await other.messages()).messages.length, 2);
 });
 
 test("several answer a question", async () => {
@@ -78,6 +88,21 @@ test("a refusal says what is wrong and what to do", async () => {
   assert.match(wrong.requestId, /^req_/);
   await channel.close();
   await assert.rejects(other.send({}), { status: 404, code: "not_found" });
+});
+
+test("a key that sends too fast waits as long as it is told to", async () => {
+  const { intent } = await talk("rates");
+  const made = await operator().request("post", "/api/v1/principals/{principal_id}/keys",
+    { path: { principal_id: "agent.clerk" }, body: { label: "slow", rate_per_second: 5 } });
+  const clerk = new Entente({ url, apiKey: made.key, agentId: "agent.clerk" });
+  const channel = await clerk.channels.create(intent.id, { name: "slow" });
+  const began = Date.now();
+  await Promise.all(Array.from({ length: 12 }, (_, n) => channel.send({ n })));
+  assert.ok(Date.now() - began > 500, "the key was not slowed");
+  const { messages } = await client("researcher").channel(channel.id).messages();
+  assert.deepEqual(messages.map(({ payload }) => payload.n).sort((a, b) => a - b), Array.from({ length: 12 }, (_, n) => n));
+  await assert.rejects(Promise.all(Array.from({ length: 30 }, () => channel.send({}, { retryFor: 0 }))),
+    (refused) => refused.status === 429 && refused.code === "rate_limited" && refused.retryAfter > 0);
 });
 
 test("one key names one request", async () => {

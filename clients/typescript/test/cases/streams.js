@@ -1,7 +1,7 @@
 // Streams and inboxes: each event once and in order, whatever is cut; what was missed is told.
 
 import assert from "node:assert/strict";
-import { Proxy, client, end, start, talk, until, test } from "../server.js";
+import { Proxy, client, end, start, talk, test, until } from "../server.js";
 
 /** Collects the numbers of messages until there are so many. */
 async function collect(stream, count) {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { Entente, JobFailure } from "../../dist/index.js";
-import { Proxy, end, start, until, url, test } from "../server.js";
+import { Proxy, end, start, test, until, url } from "../server.js";
 
 const anybody = (connection = {}) => new Entente({ url, apiKey: process.env.ENTENTE_API_KEY, ...connection });
 let count = 0;
