@@ -14,7 +14,7 @@ const program = process.env.ENTENTE_PROGRAM ?? join(root, "target", "debug", "en
 const SEEDS = ["agent:agent.researcher=key-researcher", "agent:agent.data=key-data", "agent:agent.clerk=key-clerk", "human:human.ada=key-ada"];
 
 /** Milliseconds after which a test fails. */
-const LATE = 60_000;
+const LATE = 120_000;
 
 export let url;
 let dir;
@@ -162,7 +162,7 @@ export class Proxy {
 
 /** Waits until something holds. */
 export async function until(holds, what) {
-  for (const late = Date.now() + 15_000; ; ) {
+  for (const late = Date.now() + 30_000; ; ) {
     const found = await holds();
     if (found) return found;
     if (Date.now() > late) throw new Error(`never: ${what}`);
