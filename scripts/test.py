@@ -239,7 +239,8 @@ def clients(run):
 def typescript(run):
     """Compiles our client in TypeScript, and runs its tests."""
     command(NODE, TYPESCRIPT / "node_modules" / "typescript" / "bin" / "tsc", "-p", TYPESCRIPT)
-    return node(run, TYPESCRIPT / "test", "index.test.js", "typescript")
+    # A client that a failed test left running must not keep the program.
+    return node(run, TYPESCRIPT / "test", "index.test.js", "typescript", "--test-force-exit")
 
 
 def pytest(run, chosen, python=PYTHON):
@@ -272,9 +273,9 @@ def web(run):
     return [failure for path in sorted(PAGES.glob("*.test.js")) for failure in node(run, PAGES, path.name, "web")]
 
 
-def node(run, folder, file, label):
+def node(run, folder, file, label, *more):
     """Runs one file of tests in JavaScript, and records its tests' times and failures."""
-    words = [NODE, "--test", "--test-force-exit", "--test-concurrency=1", f"--test-timeout={PAGE_SECONDS * 1000}"]
+    words = [NODE, "--test", *more, "--test-concurrency=1", f"--test-timeout={PAGE_SECONDS * 1000}"]
     failures = []
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"

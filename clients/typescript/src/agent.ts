@@ -59,7 +59,7 @@ export interface AgentOptions {
   id?: string;
   /** The reader of the inbox that is this program; defaults to `agent`. */
   reader?: string;
-  /** How many entries are handled at once; defaults to 8. */
+  /** How many messages are handled at once; defaults to 8. Assignments are handled beside them, and may take long. */
   concurrency?: number;
   /** Told of what a handler threw; the entry counts as handled then. Without it, `run` rejects, and the entry comes again at the
    *  next start. */
@@ -143,7 +143,7 @@ export class Agent {
     return this;
   }
 
-  /** Ends `run` after the handlers that are at work; their signal tells them. */
+  /** Ends `run` after the handlers that are at work; their signal tells them. What one of them does not finish comes again. */
   stop(): void {
     this.#stopping.abort(new Error("The agent stops."));
   }
@@ -156,14 +156,24 @@ export class Agent {
     const inbox = this.client.inbox({ reader: this.#options.reader ?? "agent" });
     const progress = new Progress();
     const running = new Set<Promise<void>>();
-    const begin = (entry: InboxEntry | undefined, work: () => Promise<void>, place?: number) => {
-      const run = work().catch((why: unknown) => {
-        if (all.signal.aborted && why === all.signal.reason) throw why;
-        if (!this.#options.onError) throw why;
-        this.#options.onError(why, entry);
-      }).then(() => { if (place !== undefined) progress.end(place); }, (why: unknown) => failed.abort(why))
-        .finally(() => running.delete(run));
+    let messages = 0;
+    const begin = (entry: InboxEntry | undefined, work: () => Promise<void>) => {
+      const run = (async () => {
+        try {
+          await work();
+        } catch (why) {
+          // Whoever is stopped at work has not handled the entry: it comes again.
+          if (all.signal.aborted) return;
+          if (!this.#options.onError) return failed.abort(why);
+          this.#options.onError(why, entry);
+        }
+        if (entry) progress.end(entry.place);
+      })().catch((why: unknown) => failed.abort(why)).finally(() => {
+        running.delete(run);
+        if (entry?.kind === "message") messages -= 1;
+      });
       running.add(run);
+      if (entry?.kind === "message") messages += 1;
     };
     let marked = 0;
     const mark = async (sending: Sending) => {
@@ -182,10 +192,10 @@ export class Agent {
         if (page.missed > 0) this.#options.onMissed?.(page.missed);
         for (const entry of page.entries) {
           if (!progress.isNew(entry.place)) continue;
-          while (running.size >= (this.#options.concurrency ?? 8)) await Promise.race(running);
+          while (entry.kind === "message" && messages >= (this.#options.concurrency ?? 8)) await Promise.race(running);
           if (all.signal.aborted) break;
           progress.begin(entry.place);
-          begin(entry, () => this.#handle(entry, all.signal), entry.place);
+          begin(entry, () => this.#handle(entry, all.signal));
         }
         if (all.signal.aborted) break;
         if (running.size === 0) progress.end(page.next_place);
@@ -214,7 +224,7 @@ export class Agent {
     const now = this.client.core.now() + SECOND;
     const agent_id = await this.client.agent();
     for (let before: string | undefined; ; ) {
-      const page = await this.client.intents.list({ agent_id, limit: PAGE, ...(before !== undefined && { before }) }, { signal });
+      const page = await this.client.intents.list({ agent_id, limit: PAGE, ...(before !== undefined && { before }) }, { signal, retryFor: Infinity });
       for (const intent of page) {
         const isOver = intent.status === "completed" || intent.status === "abandoned";
         if (isOver || listed.has(intent.id)) continue;

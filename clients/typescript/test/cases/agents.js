@@ -91,6 +91,25 @@ test("a request is answered once, though the agent dies before it could mark it"
   assert.deepEqual((await answers()).map(({ payload }) => payload), [{ n: 1 }]);
 });
 
+test("a handler that is stopped at work handles the entry again at the next start", async () => {
+  const name = fresh();
+  const { channel } = await talk("stopped");
+  const done = [];
+  const make = (isSlow) => new Agent(anybody(), name).onMessage(async ({ payload }, { signal }) => {
+    if (isSlow && payload.n === 2) await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    done.push(payload.n);
+  });
+  const first = await run(make(true));
+  for (const n of [1, 2]) await channel.notify(name, { n });
+  await until(() => done.length === 1, "the first");
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  await first.stop();
+  const second = await run(make(false));
+  await until(() => done.length === 2, "the second");
+  await second.stop();
+  assert.deepEqual(done, [1, 2]);
+});
+
 test("a handler that fails ends the agent, or is told of; the entry comes again", async () => {
   const name = fresh();
   const { channel } = await talk("failing");
