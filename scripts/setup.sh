@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs missing tools for building, running and testing: a C compiler, PostgreSQL's programs, PgBouncer, NATS, the Python
-# clients with the examples of their sdists, and a browser with its driver. Any version of Node.js with npm suffices: the
-# tests bring their own in node_modules. With the argument `run` it skips Python and the browser, which only the tests need;
+# clients with the examples of their sdists, a browser with its driver, and what compiles our client in TypeScript. Any version of
+# Node.js with npm suffices: the tests bring their own in node_modules. With the argument `run` it skips Python and the browser, which only the tests need;
 # with `deny` it installs only cargo-deny, which takes minutes where it must be compiled; with `dist` only what `make dist` needs,
 # into .venv/packaging; with `chaos` only what the test of a failover needs: PostgreSQL's programs, Patroni, etcd and HAProxy, on Debian;
 # with `peers` also the programs that `make bench-peers` compares Entente with. Does nothing, quickly, when everything is installed.
@@ -195,5 +195,12 @@ stamp=tests/web/node_modules/.installed
 if [ ! -e "$stamp" ] || [ tests/web/package-lock.json -nt "$stamp" ]; then
   echo "installing what drives the browser into tests/web/node_modules"
   (cd tests/web && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --silent --no-fund --no-audit)
+  touch "$stamp"
+fi
+
+stamp=clients/typescript/node_modules/.installed
+if [ ! -e "$stamp" ] || [ clients/typescript/package-lock.json -nt "$stamp" ]; then
+  echo "installing what generates and compiles the client in TypeScript into clients/typescript/node_modules"
+  (cd clients/typescript && npm ci --silent --no-fund --no-audit)
   touch "$stamp"
 fi

@@ -25,6 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv" / "bin" / "python"
 PACKAGING = ROOT / ".venv" / "packaging" / "bin" / "python"
 PAGES = ROOT / "tests" / "web"
+TYPESCRIPT = ROOT / "clients" / "typescript"
+# The tests' own Node.js.
+NODE = PAGES / "node_modules" / ".bin" / "node"
 # Foreign client that computes for as long as all others together.
 FUZZER = "tests/clients/test_document.py"
 
@@ -38,7 +41,7 @@ SLOWEST = 10
 # Concurrent tests of one program. They compute for two thirds of their time, and wait for the rest: one more than the
 # number of cores keeps the cores busy; two more slow each other down.
 THREADS = (os.cpu_count() or 1) + 1
-# Time limit in seconds for one file of tests of the pages.
+# Time limit in seconds for one file of tests in JavaScript.
 PAGE_SECONDS = 600
 # Files of servers under test are kept in memory if there is room: on a disk, creating them would take most of the time.
 MEMORY = Path("/dev/shm")
@@ -256,11 +259,18 @@ def cases(report):
 
 
 def clients(run):
-    """Runs the unmodified foreign clients against real servers; the fuzzer computes beside the others, which mostly wait."""
+    """Runs the unmodified foreign clients and our own against real servers; the fuzzer computes beside the others, which mostly wait."""
     command("cargo", "build", "--quiet")
-    selections = [[FUZZER], ["tests/clients", f"--ignore={FUZZER}"]]
+    selections = [lambda: pytest(run, [FUZZER]), lambda: pytest(run, ["tests/clients", f"--ignore={FUZZER}"]), lambda: typescript(run)]
     with ThreadPoolExecutor() as pool:
-        return [failure for failures in pool.map(lambda chosen: pytest(run, chosen), selections) for failure in failures]
+        return [failure for failures in pool.map(lambda chosen: chosen(), selections) for failure in failures]
+
+
+def typescript(run):
+    """Compiles our client in TypeScript, and runs its tests."""
+    command(NODE, TYPESCRIPT / "node_modules" / "typescript" / "bin" / "tsc", "-p", TYPESCRIPT)
+    # A client that a failed test left running must not keep the program.
+    return node(run, TYPESCRIPT / "test", "index.test.js", "typescript", "--test-force-exit")
 
 
 def pytest(run, chosen, python=PYTHON):
@@ -290,26 +300,26 @@ def packaging(run):
 def web(run):
     """Runs the tests of the pages in a real browser, one file after the other."""
     command("cargo", "build", "--quiet")
-    return [failure for path in sorted(PAGES.glob("*.test.js")) for failure in page(run, path.name)]
+    return [failure for path in sorted(PAGES.glob("*.test.js")) for failure in node(run, PAGES, path.name, "web")]
 
 
-def page(run, file):
-    """Runs one file of tests of the pages, and records its tests' times and failures."""
-    node = [PAGES / "node_modules" / ".bin" / "node", "--test", "--test-concurrency=1", f"--test-timeout={PAGE_SECONDS * 1000}"]
+def node(run, folder, file, label, *more):
+    """Runs one file of tests in JavaScript, and records its tests' times and failures."""
+    words = [NODE, "--test", *more, "--test-concurrency=1", f"--test-timeout={PAGE_SECONDS * 1000}"]
     failures = []
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
         said = ["--test-reporter=spec", "--test-reporter-destination=stdout"]
         kept = ["--test-reporter=junit", f"--test-reporter-destination={report}"]
-        _, status = lines_of([*node, *said, *kept, file], cwd=PAGES)
+        _, status = lines_of([*words, *said, *kept, file], cwd=folder)
         if not report.exists():
             raise subprocess.CalledProcessError(status, file)
         for _, name, seconds, log in cases(report):
-            run.tests.append((seconds, f"web {name}"))
+            run.tests.append((seconds, f"{label} {name}"))
             if log is not None:
                 # The failure of a whole file carries the file's name.
                 only = [] if name == file else [f"--test-name-pattern=^{re.escape(name)}$"]
-                failures.append(Failure(f"web {name}", log, [*node, *only, file], PAGES))
+                failures.append(Failure(f"{label} {name}", log, [*words, *only, file], folder))
     if status != 0 and not failures:
         raise subprocess.CalledProcessError(status, file)
     return failures
