@@ -1,0 +1,132 @@
+"""An asynchronous stream of events, which survives broken connections: no event is left out, and none comes twice."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from .. import _retries, _sse
+from .._request import Request
+from .._sse import Event
+from ..errors import ApiError
+from . import waiting
+from .transport import Transport
+
+# The server says something every `ENTENTE_PING_SECONDS`, at most five minutes. After a longer silence the connection is dead.
+QUIET = 320.0
+
+
+class Stream:
+    """A stream: `async with client.stream(...) as stream`, then `async for event in stream`.
+
+    Entering returns once the server follows, so everything that happens afterwards arrives. `last_event_id` is the position behind the
+    event that was returned last; a stream that is opened with it goes on there.
+    """
+
+    def __init__(
+        self, transport: Transport, request: Request[Any], last_event_id: str | None = None, *, ends: bool = False, quiet: float = QUIET
+    ) -> None:
+        self._transport = transport
+        self._request = request
+        self._ends = ends
+        self._quiet = quiet
+        self._response: httpx.Response | None = None
+        self._chunks: AsyncIterator[bytes] | None = None
+        self._decoder = _sse.Decoder()
+        self._frames: deque[_sse.Frame] = deque()
+        # The position behind the last complete frame, from which a new connection goes on.
+        self._reached = last_event_id
+        self._missed = 0
+        self.last_event_id = last_event_id
+        # How many messages were evicted or expired before this stream could show them.
+        self.missed = 0
+
+    async def __aenter__(self) -> Stream:
+        await self._open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes the connection."""
+        if self._response is not None:
+            response, self._response, self._chunks = self._response, None, None
+            await response.aclose()
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> Event:
+        while True:
+            while self._frames:
+                frame = self._frames.popleft()
+                self._count(frame.missed)
+                if frame.data:
+                    missed, self._missed = self._missed, 0
+                    event = _sse.event(frame, missed, self.last_event_id or "")
+                    self.last_event_id = event.id
+                    return event
+                self.last_event_id = frame.id if frame.id is not None else self.last_event_id
+            if self._chunks is None:
+                await self._open()
+            elif not await self._read():
+                if self._ends and self._response is not None:
+                    raise StopAsyncIteration
+                await self.aclose()
+                await waiting.sleep(_retries.pause(0))
+
+    def _count(self, missed: int) -> None:
+        self._missed += missed
+        self.missed += missed
+
+    async def _open(self) -> None:
+        """Connects, and waits until the server says that it follows; tries again for as long as the server is away."""
+        attempt = 0
+        while True:
+            await self.aclose()
+            asked = None
+            try:
+                request = self._request
+                if self._reached is not None:
+                    request = replace(request, headers={**request.headers, "Last-Event-ID": self._reached})
+                self._response = await self._transport.open(request, self._quiet)
+                self._decoder = _sse.Decoder()
+                self._chunks = self._response.aiter_bytes()
+                # Only a stream that resumes has the header.
+                self._count(int(self._response.headers.get("entente-missed") or 0))
+                if self._frames or await self._read() or self._ends:
+                    return
+            except httpx.TransportError:
+                pass
+            except ApiError as refused:
+                if not _retries.passing(refused.status, may_repeat=True):
+                    raise
+                asked = refused.retry_after
+            await waiting.sleep(_retries.pause(attempt, asked))
+            attempt += 1
+
+    async def _read(self) -> bool:
+        """Reads until a frame is complete. Returns whether one came before the connection ended; a broken end is closed at once."""
+        assert self._chunks is not None
+        try:
+            while True:
+                chunk = await anext(self._chunks)
+                if frames := self._decoder.feed(chunk):
+                    self._frames.extend(frames)
+                    self._reached = next((frame.id for frame in reversed(frames) if frame.id is not None), self._reached)
+                    return True
+        except StopAsyncIteration:
+            return False
+        except httpx.TransportError:
+            await self.aclose()
+            return False
+        except BaseException:
+            # Whoever stopped waiting may ask again: what was read of the next frame comes again then.
+            await self.aclose()
+            raise
