@@ -5,14 +5,29 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "clients" / "python" / "src"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from both import Loop, client  # noqa: E402
 from proxy import Proxy  # noqa: E402
+from server import AGENTS, serving  # noqa: E402
 
-ADA = ("agent.ada", "the-key-of-ada")
-BOB = ("agent.bob", "the-key-of-bob")
-EVE = ("agent.eve", "the-key-of-eve")
+
+@pytest.fixture(scope="session")
+def server():
+    """A server for the whole run."""
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture
+def url(server):
+    return server.url
+
+
+@pytest.fixture(params=["sync", "async"])
+def flavour(request):
+    """The client that a test uses: each test runs with both."""
+    return request.param
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +51,7 @@ def join(url, flavour, loop):
     made = []
 
     def one(agent, address=None, **options):
-        made.append(client(flavour, loop, address or url, agent[1], **options))
+        made.append(client(flavour, loop, address or url, AGENTS[agent], **options))
         return made[-1]
 
     yield one
@@ -46,12 +61,12 @@ def join(url, flavour, loop):
 
 @pytest.fixture
 def ada(join):
-    return join(ADA)
+    return join("agent.ada")
 
 
 @pytest.fixture
 def bob(join):
-    return join(BOB)
+    return join("agent.bob")
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def test_nobody_answers_in_time(ada, talk):
 
 
 def test_all_answers_in_time(ada, bob, join, talk):
-    eve = join(("agent.eve", "the-key-of-eve"))
+    eve = join("agent.eve")
 
     def answering(client, name):
         request = client.channel(talk.id).read(wait=10).value[0]
@@ -74,7 +74,7 @@ def test_a_channel_is_opened_once_under_its_name(ada, bob, intent):
 
 
 def test_a_lost_answer_to_a_send_leaves_one_message(join, proxy, talk):
-    ada = join(("agent.ada", "the-key-of-ada"), proxy.url)
+    ada = join("agent.ada", proxy.url)
     proxy.lose_answers("POST /api/v1/channels/", 3)
     said = ada.send_message(talk.id, "agent.ada", payload={"n": 1})
     assert proxy.lost == 3
@@ -82,7 +82,7 @@ def test_a_lost_answer_to_a_send_leaves_one_message(join, proxy, talk):
 
 
 def test_a_lost_answer_to_a_question_asks_once(join, proxy, bob, talk):
-    ada = join(("agent.ada", "the-key-of-ada"), proxy.url)
+    ada = join("agent.ada", proxy.url)
     proxy.lose_answers("POST /api/v1/channels/", 1)
     thread = meanwhile(lambda: bob.reply_to(talk.id, bob.channel(talk.id).read(wait=10).value[0].id, "agent.bob", {"ok": True}))
     assert ada.ask(talk.id, "agent.ada", "agent.bob", {"question": "?"}, timeout=10).payload == {"ok": True}
