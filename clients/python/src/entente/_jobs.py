@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from ._generated.answers import ClaimedJob, JobSignal
 
 
@@ -13,6 +15,8 @@ class JobState:
         self.cancelled = False
         self.lost = False
         self.reported = 0
+        # Begins the keys of this claim's events. The attempt's number would not do: a job that was handed back keeps it.
+        self.prefix = uuid.uuid4().hex[:16]
         self.signals: list[JobSignal] = list(claimed.signals or [])
 
     @property

@@ -132,7 +132,9 @@ class BaseAgent:
     def stop(self) -> None:
         """Stops it, from any thread, once what it handles has ended, or after `grace` seconds."""
         if self._loop is not None and self._stopping is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
+            # One that has ended needs no stop.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def serve(self) -> None:
         """Works until it is stopped."""

@@ -80,19 +80,23 @@ class Worker:
     def stop(self) -> None:
         """Stops it, from any thread. `serve` returns once the jobs have ended or are handed back."""
         if self._loop is not None and self._stopping is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
+            # One that has ended needs no stop.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def serve(self) -> None:
         """Works until it is stopped."""
         self._loop, self._stopping, self._changed = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
         async with httpx.AsyncClient(limits=httpx.Limits(max_connections=None)) as http:
             self._transport = AsyncTransport(self._settings, http)
-            with (
-                ThreadPoolExecutor(self.concurrency, thread_name_prefix="entente-job") as threads,
-                httpx.Client(limits=httpx.Limits(max_connections=None)) as blocking,
-            ):
-                self._threads, self._blocking = threads, Transport(self._settings, blocking)
-                await self._serve()
+            with httpx.Client(limits=httpx.Limits(max_connections=None)) as blocking:
+                self._blocking = Transport(self._settings, blocking)
+                self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix="entente-job")
+                try:
+                    await self._serve()
+                finally:
+                    # A function that was handed back cannot be interrupted; its next report ends it.
+                    self._threads.shutdown(wait=False)
 
     async def _serve(self) -> None:
         assert self._stopping is not None
@@ -110,19 +114,20 @@ class Worker:
             await _cancelled(beats, stopped)
 
     async def _finish(self) -> None:
-        """Lets the jobs end, hands back those that do not, and leaves."""
+        """Lets the jobs end, hands back those that do not, and leaves; in all within twice `grace`, also if the server is away."""
         running = [task for _, task in self._held.values()]
         if running:
             await asyncio.wait(running, timeout=self.grace)
-        for state, task in list(self._held.values()):
+        leaving = AsyncTransport(replace(self._settings, patience=self.grace), self._transport.http)
+        left = list(self._held.values())
+        for state, task in left:
             state.lost = True
-            task.cancel()
-            with contextlib.suppress(EntenteError):
-                await AsyncJob(self._transport, state).release("the worker stops")
-        if self._worker is not None:
-            leaving = replace(self._settings, patience=self.grace)
-            with contextlib.suppress(EntenteError):
-                await AsyncTransport(leaving, self._transport.http).call(api.worker_leave(self._worker.worker_id).repeatable())
+            await _cancelled(task)
+        with contextlib.suppress(EntenteError):
+            for state, _ in left:
+                await AsyncJob(leaving, state).release("the worker stops")
+            if self._worker is not None:
+                await leaving.call(api.worker_leave(self._worker.worker_id).repeatable())
 
     async def _register(self) -> Registered:
         """Registers the agent's version, which workers and submitters name, and the worker."""

@@ -59,7 +59,7 @@ class Job:
         self._state.reported += 1
         now = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
         # The server keeps the first of events with the same key.
-        event = {"kind": kind, "ts": now, "body": body, "event_key": f"{self.attempt}-{self._state.reported}"}
+        event = {"kind": kind, "ts": now, "body": body, "event_key": f"{self._state.prefix}-{self._state.reported}"}
         report = self._body(events=[event])
         if checkpoint is not None:
             report["checkpoint"] = checkpoint

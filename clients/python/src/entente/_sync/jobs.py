@@ -8,27 +8,12 @@ from datetime import datetime, timezone
 from typing import Any
 
 from .._generated import operations as api
-from .._generated.answers import ClaimedJob, JobBody, JobOperationAllowed, JobReported, JobSignal
+from .._generated.answers import JobBody, JobOperationAllowed, JobReported, JobSignal
+from .._jobs import JobState
 from ..errors import ClaimError, JobCancelledError, JobError
 from .spending import Amount
 from .streams import Stream
 from .transport import Transport
-
-
-class JobState:
-    """What a worker knows of a job that it runs; shared with the function that works on it."""
-
-    def __init__(self, claimed: ClaimedJob) -> None:
-        self.claimed = claimed
-        self.cancelled = False
-        self.lost = False
-        self.reported = 0
-        self.signals: list[JobSignal] = list(claimed.signals or [])
-
-    @property
-    def stopping(self) -> bool:
-        """Whether nothing more is to be done for the job."""
-        return self.cancelled or self.lost
 
 
 class Job:
@@ -74,7 +59,7 @@ class Job:
         self._state.reported += 1
         now = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
         # The server keeps the first of events with the same key.
-        event = {"kind": kind, "ts": now, "body": body, "event_key": f"{self.attempt}-{self._state.reported}"}
+        event = {"kind": kind, "ts": now, "body": body, "event_key": f"{self._state.prefix}-{self._state.reported}"}
         report = self._body(events=[event])
         if checkpoint is not None:
             report["checkpoint"] = checkpoint
