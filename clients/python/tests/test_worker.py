@@ -175,7 +175,7 @@ def test_lost_answers_report_each_event_once(work, bob, name, url):
         return "done"
 
     try:
-        work(name, counting, proxy.url)
+        work(name, counting, proxy.url, grace=0.5)
         made = bob.submit_job(name)
         assert bob.wait_for_job(made.job_id).status == "success"
         events = bob.call(operations.job_events(made.job_id)).events

@@ -27,7 +27,7 @@ from ._async.channels import Channel
 from ._async.client import AsyncEntente
 from ._generated import operations as api
 from ._generated.answers import Inbox, InboxEntry, InboxPage, IntentBody, MessageBody
-from .errors import ApiError, ConflictError, EntenteError, InvalidError, NotFoundError
+from .errors import ConflictError, EntenteError, InvalidError, NotFoundError
 
 log = logging.getLogger("entente")
 
@@ -291,8 +291,13 @@ class _Inbox:
                 break
             before = page.intents[-1].id
         for task in list(self._first):
-            task.add_done_callback(self._first.discard)
+            task.add_done_callback(self._handled_first)
         return f"{self._reader}.first"
+
+    def _handled_first(self, task: asyncio.Task[None]) -> None:
+        # One that was cut off keeps the reader from being made.
+        if not task.cancelled():
+            self._first.discard(task)
 
     async def _inbox(self) -> Inbox:
         try:
@@ -301,14 +306,14 @@ class _Inbox:
             return await self._client.call(api.put_inbox(self._agent_id, {}))
 
     async def _one(self, entry: InboxEntry, counts: bool = True) -> None:
+        """Handles an entry. One whose handling was cut off stays open, so it is not marked, and comes again at the next start."""
         try:
             await self._handle(entry)
-        except (ApiError, EntenteError) as refused:
+        except EntenteError as refused:
             log.error("entry %s of the inbox of %s: %s", entry.reference, self._agent_id, refused)
-        finally:
-            if counts:
-                self._free.release()
-                self._open.pop(entry.place, None)
+        if counts:
+            self._free.release()
+            self._open.pop(entry.place, None)
         await self._mark()
 
     async def _mark(self) -> None:
@@ -321,14 +326,15 @@ class _Inbox:
         await self._client.call(api.mark_inbox_seen(self._agent_id, body).repeatable())
 
     async def finish(self) -> None:
-        """Waits for what is being handled, and marks it."""
-        running = {*self._open.values(), *self._first}
+        """Waits for what is being handled, and marks what was."""
+        running = [*self._open.values(), *self._first]
         if running:
             await asyncio.wait(running, timeout=self._grace)
-        for task in {*self._open.values(), *self._first}:
+        for task in running:
             task.cancel()
-        with contextlib.suppress(EntenteError):
-            await asyncio.wait_for(self._mark(), self._grace)
+        await asyncio.gather(*running, return_exceptions=True)
+        with contextlib.suppress(EntenteError, asyncio.TimeoutError):
+            await asyncio.wait_for(self._mark(), self._grace + 1)
 
 
 C = TypeVar("C", bound=type)
