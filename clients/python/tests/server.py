@@ -68,11 +68,14 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            # It lets requests end. A second signal ends them at once.
+            self.process.wait(0.3)
+        self.process.terminate()
         try:
             self.process.wait(STOP_LIMIT)
         finally:
-            # A second signal ends it at once.
-            self.process.terminate()
+            self.process.kill()
             self.process.stdout.close()
 
 

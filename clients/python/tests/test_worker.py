@@ -8,7 +8,7 @@ import uuid
 import pytest
 from entente import Entente, JobError, operations
 from proxy import Proxy
-from server import AGENTS, serving
+from server import AGENTS
 
 
 @pytest.fixture
@@ -199,39 +199,38 @@ def test_a_job_spends_within_its_budget(work, bob, name):
     assert float(found.cost["USD"]) == 0.3
 
 
-def test_a_worker_survives_the_restart_of_its_server(loop, name):
-    with serving() as own:
-        proxy = Proxy(own.url)
-        begun, go_on = threading.Event(), threading.Event()
+def test_a_worker_survives_the_restart_of_its_server(server, name):
+    proxy = Proxy(server.url)
+    begun, go_on = threading.Event(), threading.Event()
 
-        async def counting(job):
-            for n in range(3):
-                await job.progress(n + 1, 3)
-                if n == 0:
-                    begun.set()
-                    await asyncio.to_thread(go_on.wait, 40)
-            return job.attempt
+    async def counting(job):
+        for n in range(3):
+            await job.progress(n + 1, 3)
+            if n == 0:
+                begun.set()
+                await asyncio.to_thread(go_on.wait, 40)
+        return job.attempt
 
-        with Entente(proxy.url, AGENTS["agent.ada"]) as ada:
-            worker = ada.worker(f"{name}@1.0.0", counting)
-            thread = threading.Thread(target=worker.run)
-            thread.start()
-            wait_for_agent(ada, name)
-            talk = ada.channels.open("talk", ada.create_intent("Research").id)
-            with talk.stream() as stream:
-                talk.notify(None, {"n": 0})
-                made = ada.submit_job(name)
-                assert begun.wait(10)
-                own.stop()
-                go_on.set()
-                proxy.aim(own.start().url)
-                talk.notify(None, {"n": 1})
-                assert [next(stream).data["payload"]["n"] for _ in range(2)] == [0, 1]
-            seen = []
-            assert ada.wait_for_job(made.job_id, seen.append).status == "success"
-            assert [one["payload"]["body"]["current"] for one in seen if one["payload"].get("kind") == "progress"] == [1, 2, 3]
-            assert ada.call(operations.get_job_result(made.job_id)) == 1
-            worker.stop()
-            thread.join(20)
-            assert not thread.is_alive()
-        proxy.close()
+    with Entente(proxy.url, AGENTS["agent.ada"]) as ada:
+        worker = ada.worker(f"{name}@1.0.0", counting)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        wait_for_agent(ada, name)
+        talk = ada.channels.open("talk", ada.create_intent("Research").id)
+        with talk.stream() as stream:
+            talk.notify(None, {"n": 0})
+            made = ada.submit_job(name)
+            assert begun.wait(10)
+            server.stop()
+            go_on.set()
+            proxy.aim(server.start().url)
+            talk.notify(None, {"n": 1})
+            assert [next(stream).data["payload"]["n"] for _ in range(2)] == [0, 1]
+        seen = []
+        assert ada.wait_for_job(made.job_id, seen.append).status == "success"
+        assert [one["payload"]["body"]["current"] for one in seen if one["payload"].get("kind") == "progress"] == [1, 2, 3]
+        assert ada.call(operations.get_job_result(made.job_id)) == 1
+        worker.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+    proxy.close()
