@@ -23,7 +23,7 @@ class Server:
 
     def __init__(self, home):
         self.home = Path(home)
-        self.url = self.operator = ""
+        self.url = self.operator = self.key = ""
         self.process = None
 
     def start(self):
@@ -49,6 +49,7 @@ class Server:
         self.url = ""
         for line in self.process.stdout:
             self.url = line.partition("export ENTENTE_URL=")[2].strip() or self.url
+            self.key = line.partition("export ENTENTE_API_KEY=")[2].strip() or self.key
             if key := line.partition("ENTENTE_OPERATOR_KEY=")[2].strip():
                 self.operator = key
                 break

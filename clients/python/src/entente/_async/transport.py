@@ -41,7 +41,7 @@ class Transport:
         """Remembers that the answers to a request are waited for."""
         self.asked[request_id] = None
         if len(self.asked) > 10_000:
-            del self.asked[next(iter(self.asked))]
+            self.asked.pop(next(iter(self.asked)), None)
 
     async def call(self, request: Request[T]) -> T:
         """Sends a request, and returns what the answer contains."""
