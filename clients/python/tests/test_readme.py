@@ -1,4 +1,4 @@
-# Every program of the client's README runs as it stands.
+# Every program of the client's README runs as it stands, and the one of the project's README.
 
 import os
 import re
@@ -16,7 +16,9 @@ from people import choose, let_in
 
 CLIENT = Path(__file__).parents[1]
 # Programs by their headings.
-PROGRAMS = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", (CLIENT / "README.md").read_text(), re.S | re.M))
+PROGRAM = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", re.S | re.M)
+PROGRAMS = dict(PROGRAM.findall((CLIENT / "README.md").read_text()))
+PROJECT = dict(PROGRAM.findall((CLIENT.parents[1] / "README.md").read_text()))["Clients"]
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def start(server, tmp_path):
 
     def started(heading):
         path = tmp_path / f"{heading}.py"
-        path.write_text(PROGRAMS[heading])
+        path.write_text((PROGRAMS | {"Clients": PROJECT})[heading])
         environment = os.environ | {"ENTENTE_URL": server.url, "ENTENTE_API_KEY": server.key, "PYTHONPATH": str(CLIENT / "src")}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         running.append(subprocess.Popen([sys.executable, path], env=environment, **pipes))
@@ -72,12 +74,13 @@ def test_every_program_is_run():
 
 def test_what_ends_by_itself(start, server):
     # At once, because starting Python takes longer than the programs.
-    programs = {heading: start(heading) for heading in ("A message and its reply", "A stream", "A lease")}
+    programs = {heading: start(heading) for heading in ("A message and its reply", "A stream", "A lease", "Clients")}
     programs |= {heading: start(heading) for heading in ("Mail that proves its sender", "With asyncio, and every other operation")}
     found = {heading: said(program) for heading, program in programs.items()}
     assert found["A message and its reply"] == ["v2.3"]
     assert found["A stream"][-2:] == ["channel_message", "0"]
     assert found["A lease"][1:] == ["{'report':", "'draft'}"]
+    assert found["Clients"] == ["{'summary':", "'draft'}"]
     assert found["Mail that proves its sender"] == ["sig"]
     assert len(found["With asyncio, and every other operation"]) == 1
 

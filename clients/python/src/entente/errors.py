@@ -155,6 +155,8 @@ _ADVICE_BY_CODE = {
     "lease_ended": "Stop: somebody else may hold the scope now. Acquire the lease anew and read the state again.",
     "claim_conflict": "Stop: the claim no longer holds. Claim the task anew, or take another one.",
     "CLAIM_LOST": "Stop working on the job without a report: somebody else has it, or it has ended.",
+    "stale_epoch": "Stop: a newer session of this agent has begun. Open a session of your own if that one is gone.",
+    "epoch_required": "Open a session of the agent, and give its number: `epoch=`.",
     "may_not_act_as": "Use the agent's own key, or one whose `act_as` covers it.",
     "idempotency_mismatch": "Use a new idempotency key: this one belongs to another request.",
 }
