@@ -36,12 +36,14 @@ class Document:
             for method, operation in methods.items()
             if method in METHODS
         )
-        bodies, answers = [], []
+        bodies, answers, parameters = [], [], []
         for _, _, _, operation in self.operations:
             bodies.append(self.body(operation)[0])
+            parameters.extend(operation.get("parameters", []))
             answers.extend(content for _, content in self.answers(operation))
         self.sent = self.reached(bodies)
         self.received = self.reached(answers)
+        self.words = [name for name in self.reached([*bodies, *parameters]) if is_words(self.schemas[name])]
 
     def body(self, operation):
         """Returns the schema of a request's body, or None, and whether there must be one."""
@@ -77,6 +79,11 @@ def is_object(schema):
     return schema.get("type") == "object" and bool(schema.get("properties"))
 
 
+def is_words(schema):
+    """Whether a schema is a choice of words."""
+    return schema.get("type") == "string" and "enum" in schema
+
+
 def identifier(name):
     """Returns a member's or a parameter's name as Python can write it."""
     name = re.sub(r"\W", "_", name)
@@ -96,7 +103,8 @@ class Types:
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
             target = self.schemas[name]
-            return f"{self.prefix}{name}" if is_object(target) else self.write(target)
+            named = is_object(target) or (self.closed and is_words(target))
+            return f"{self.prefix}{name}" if named else self.write(target)
         for choice in ("oneOf", "anyOf"):
             if choice in schema:
                 return self.union(self.write(one) for one in schema[choice])
@@ -152,6 +160,12 @@ def requests(document):
     yield ""
     yield "from typing import Any, Literal, TypedDict"
     types = Types(document.schemas)
+    for name in document.words:
+        yield ""
+        yield from (f"# {line}" for line in lines(document.schemas[name].get("description", ""), "# "))
+        yield f"{name} = Literal["
+        yield from (f"    {json.dumps(value)}," for value in document.schemas[name]["enum"])
+        yield "]"
     for name in document.sent:
         schema = document.schemas[name]
         if not is_object(schema):
@@ -228,7 +242,7 @@ def operations(document):
     yield ""
     yield "from __future__ import annotations"
     yield ""
-    yield "from typing import Any, Literal"
+    yield "from typing import Any"
     yield ""
     yield "from .. import _request"
     yield "from .._request import Request"
@@ -278,7 +292,13 @@ def one_operation(document, name, method, path, operation):
     if body is not None:
         yield "        body=body,"
     if options:
-        yield f"        query={{{', '.join(f'{json.dumps(real)}: {option}' for option, real, *_ in options)}}},"
+        query = f"        query={{{', '.join(f'{json.dumps(real)}: {option}' for option, real, *_ in options)}}},"
+        if len(query) <= WIDTH + 4:
+            yield query
+        else:
+            yield "        query={"
+            yield from (f"            {json.dumps(real)}: {option}," for option, real, *_ in options)
+            yield "        },"
     if headers:
         yield f"        headers={{{', '.join(f'{json.dumps(header)}: {argument}' for argument, header, _ in headers)}}},"
     if any(header == "Idempotency-Key" for _, header, _ in headers):
@@ -343,12 +363,12 @@ def synchronous(source):
     text = source.read_text()
     for before, after in WORDS:
         text = re.sub(before, after, text)
-    first, _, rest = text.partition("\n")
-    assert first.startswith('"""'), f"{source} does not open with its role"
-    made = NOTE.format(f"_async/{source.name}")
-    # A role of one line is followed by the note; of a longer one the note is the second sentence.
-    first = f'{first[:-3]} {made}"""' if first.endswith('"""') and len(first) > 3 else f"{first}\n{made}"
-    return f"{first}\n{rest}"
+    role, _, rest = text.partition("\n")
+    assert role.startswith('"""'), f"{source} does not open with its role"
+    role = role.removesuffix('"""')
+    # A role of more lines goes on before its end.
+    more, _, rest = ("", "", rest) if role != text.partition("\n")[0] else rest.partition('"""\n')
+    return f'{role}\n{more}\n{NOTE.format(f"_async/{source.name}")}\n"""\n{rest}'
 
 
 def written(lines_of_it):

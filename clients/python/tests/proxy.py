@@ -18,6 +18,8 @@ class Proxy:
         # How many answers to requests that begin with this are still to be lost.
         self.losing = (b"", 0)
         self.lost = 0
+        # An answer of the proxy's own, as of one whose server is gone, and how often it is still given to such requests.
+        self.answering = (b"", b"", 0)
         self.down = False
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -29,6 +31,11 @@ class Proxy:
     def lose_answers(self, beginning, count):
         """Passes the next requests on that begin like this, and breaks the connections in place of their answers."""
         self.losing = (beginning.encode(), count)
+
+    def answer(self, beginning, status, count, headers="Retry-After: 0"):
+        """Answers the next requests that begin like this in place of the server, as a proxy does whose server is gone."""
+        told = f"HTTP/1.1 {status} Unavailable\r\n{headers}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        self.answering = (beginning.encode(), told.encode(), count)
 
     def cut(self):
         """Breaks all connections."""
@@ -66,6 +73,11 @@ class Proxy:
         with contextlib.suppress(OSError):
             while chunk := source.recv(65536):
                 beginning, count = self.losing
+                start, told, times = self.answering
+                if asks and times and chunk.startswith(start):
+                    self.answering = (start, told, times - 1)
+                    source.sendall(told)
+                    break
                 if asks and count and chunk.startswith(beginning):
                     self.losing = (beginning, count - 1)
                     state["lose"] = True

@@ -10,6 +10,8 @@ CLIENT = Path(__file__).parents[1]
 ROOT = CLIENT.parents[1]
 # The wheels that ours depends on, so that its test needs no network (scripts/setup.sh).
 WHEELS = Path(sys.prefix) / "client-wheels"
+# Type checkers keep what they know of the packages that ours depends on.
+CACHE = Path(sys.prefix) / "mypy-cache"
 
 PROGRAM = """
 import importlib.metadata, pathlib, entente
@@ -36,8 +38,34 @@ def test_generated_files_are_up_to_date():
     run(sys.executable, ROOT / "scripts" / "clients.py", "--check", "python")
 
 
-def test_the_types_hold(tmp_path):
-    run(sys.executable, "-m", "mypy", f"--cache-dir={tmp_path}", cwd=CLIENT)
+def test_the_types_hold():
+    run(sys.executable, "-m", "mypy", f"--cache-dir={CACHE}", cwd=CLIENT)
+
+
+# A program of a user, and the lines in which a type checker finds a fault.
+USER = """
+from entente import AsyncJob, Entente, requests
+with Entente() as client:
+    message = client.ask("chan", "agent.ada", "agent.bob", {"n": 1})
+    answer: str = message.payload["answer"]
+    wrong: int = message.sender
+    print(message.sendr)
+    body: requests.SendBody = {"sender": "agent.ada", "payload": {}, "to": 7}
+    with client.lease("intent", "scope") as held, client.stream() as stream:
+        held.client.update_state("intent", {}, version=1)
+        print([event.message.payload for event in stream])
+    async def work(job: AsyncJob) -> int:
+        await job.progress(1)
+        return job.attempt
+    client.worker("agent", work).run()
+"""
+
+
+def test_types_find_the_faults_of_a_program(tmp_path):
+    (tmp_path / "user.py").write_text(USER)
+    command = [sys.executable, "-m", "mypy", "--strict", f"--cache-dir={CACHE}", "--config-file=", "user.py"]
+    done = subprocess.run(command, text=True, capture_output=True, cwd=tmp_path, env=os.environ | {"MYPYPATH": str(CLIENT / "src")})
+    assert re.findall(r"^user.py:(\d+): error", done.stdout, re.M) == ["6", "7", "8"], done.stdout
 
 
 def test_the_wheel_works_in_an_empty_place(server, tmp_path):

@@ -4,8 +4,18 @@ import threading
 import time
 from datetime import datetime, timedelta, timezone
 
+import httpx
 import pytest
-from entente import ConflictError, InvalidError, MessageTimeoutError, NotFoundError, operations
+from both import client
+from entente import (
+    ConflictError,
+    ConnectionLostError,
+    InvalidError,
+    MessageTimeoutError,
+    NotFoundError,
+    UnavailableError,
+    operations,
+)
 
 
 def meanwhile(action):
@@ -88,6 +98,45 @@ def test_a_lost_answer_to_a_question_asks_once(join, proxy, bob, talk):
     assert ada.ask(talk.id, "agent.ada", "agent.bob", {"question": "?"}, timeout=10).payload == {"ok": True}
     thread.join()
     assert [one.message_type for one in talk.messages()] == ["request", "response"]
+
+
+def test_what_passes_is_repeated_and_what_does_not_is_told(join, proxy, talk):
+    ada = join("agent.ada", proxy.url)
+    for status in (429, 502, 503):
+        proxy.answer("POST /api/v1/channels/", status, 2)
+        ada.send_message(talk.id, "agent.ada", payload={"status": status})
+    assert [one.payload["status"] for one in talk.messages()] == [429, 502, 503]
+    # A claim has no idempotency key, and another program of the agent may have made one.
+    task = operations.claim_task("task_01J9ZK4T6Q8R2V5X7Y9B1C3D5F")
+    proxy.answer("POST /api/v1/tasks/", 503, 1)
+    with pytest.raises(UnavailableError) as away:
+        ada.call(task)
+    assert (away.value.status, away.value.retry_after) == (503, 0)
+    proxy.lose_answers("POST /api/v1/tasks/", 1)
+    with pytest.raises(ConnectionLostError) as lost:
+        ada.call(task)
+    assert lost.value.may_have_happened
+
+
+def test_a_server_that_stays_away_is_told_after_the_clients_patience(join, proxy):
+    ada = join("agent.ada", proxy.url, patience=0.5)
+    proxy.close()
+    begun = time.monotonic()
+    with pytest.raises(ConnectionLostError) as away:
+        ada.whoami()
+    assert 0.2 < time.monotonic() - begun < 5
+    assert not away.value.may_have_happened
+
+
+def test_a_key_with_a_rate_is_slowed_and_not_refused(server, flavour, loop):
+    with httpx.Client(base_url=f"{server.url}/api/v1", headers={"X-API-Key": server.operator}) as admin:
+        made = admin.post("/principals/agent.ada/keys", json={"label": "slow", "rate_per_second": 5}).raise_for_status().json()
+    slow = client(flavour, loop, server.url, made["key"])
+    begun = time.monotonic()
+    for _ in range(12):
+        assert slow.whoami().agent_id == "agent.ada"
+    assert time.monotonic() - begun > 0.5
+    slow.close()
 
 
 def test_errors_say_what_is_wrong_and_what_to_do(ada, join, talk):

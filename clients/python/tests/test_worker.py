@@ -6,7 +6,7 @@ import time
 import uuid
 
 import pytest
-from entente import Entente, JobError, operations
+from entente import AsyncEntente, ClaimError, Entente, JobError, operations
 from proxy import Proxy
 from server import AGENTS
 
@@ -175,15 +175,39 @@ def test_lost_answers_report_each_event_once(work, bob, name, url):
         return "done"
 
     try:
+        # The same claim again has the same job.
+        proxy.lose_answers("POST /api/v1/jobs/claim", 1)
         work(name, counting, proxy.url, grace=0.5)
         made = bob.submit_job(name)
         assert bob.wait_for_job(made.job_id).status == "success"
         events = bob.call(operations.job_events(made.job_id)).events
         found = [one.payload["body"]["current"] for one in events if one.payload.get("kind") == "progress"]
         assert found == [1, 2, 3, 4, 5]
-        assert proxy.lost == steps + 1
+        assert proxy.lost == steps + 2
+        assert bob.call(operations.get_job(made.job_id)).attempt == 1
     finally:
         proxy.close()
+
+
+def test_a_job_hears_signals_and_writes_under_its_claim(work, bob, name, url):
+    talk = bob.channels.open("talk", bob.create_intent("Research").id)
+    under = []
+
+    async def waiting(job):
+        while not job.signals:
+            await asyncio.sleep(0.02)
+        async with AsyncEntente(url, AGENTS["agent.ada"]) as ada:
+            under.append(job.claim)
+            await (await ada.under(claim=job.claim).channel(talk.id)).notify(None, {"heard": job.signals[0].payload})
+        return job.signals[0].name
+
+    work(name, waiting)
+    made = bob.submit_job(name)
+    bob.call(operations.signal_job(made.job_id, {"name": "input", "payload": {"answer": 42}}))
+    assert bob.wait_for_job(made.job_id).status == "success"
+    assert [one.payload for one in talk.messages()] == [{"heard": {"answer": 42}}]
+    with Entente(url, AGENTS["agent.ada"]) as ada, pytest.raises(ClaimError):
+        ada.under(claim=under[0]).channel(talk.id).notify(None, {"too": "late"})
 
 
 def test_a_job_spends_within_its_budget(work, bob, name):

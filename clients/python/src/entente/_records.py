@@ -7,13 +7,10 @@ declared reads as None. Values of free form, such as payloads, stay plain dictio
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 _KNOWN: dict[str, type[Record]] = {}
-# The declared types that hold records: `Name`, `list[Name]` and `dict[str, Name]`, each also with `| None`.
-_SHAPE = re.compile(r"(list\[|dict\[str, )?([A-Z]\w*)\]?( \| None)?")
 
 
 class Record:
@@ -65,16 +62,14 @@ def record(cls: type[R]) -> type[R]:
 
 def _read(value: Any, declared: str) -> Any:
     """Returns a member in its declared type. What has another form than declared is returned as it came."""
-    found = _SHAPE.fullmatch(declared)
-    cls = _KNOWN.get(found[2]) if found else None
-    if cls is None or found is None:
-        return value
-    if found[1] is None:
-        return cls(value) if isinstance(value, dict) else value
-    if isinstance(value, list):
-        return [cls(one) if isinstance(one, dict) else one for one in value]
+    declared = declared.removesuffix(" | None")
     if isinstance(value, dict):
-        return {name: cls(one) if isinstance(one, dict) else one for name, one in value.items()}
+        if declared in _KNOWN:
+            return _KNOWN[declared](value)
+        if declared.startswith("dict[str, "):
+            return {name: _read(one, declared[10:-1]) for name, one in value.items()}
+    elif isinstance(value, list) and declared.startswith("list["):
+        return [_read(one, declared[5:-1]) for one in value]
     return value
 
 

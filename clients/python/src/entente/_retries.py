@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-# Answers after which the same request may succeed. 502 and 504 come from proxies whose server was gone, 408 from a body that came too slowly.
+# Answers after which the same request may succeed. 502 and 504 come from proxies whose server was gone, 408 from a body that was too slow.
 _PASSING = (408, 429, 502, 503, 504)
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0

@@ -119,7 +119,7 @@ class BaseAgent:
         return self._client
 
     def run(self) -> None:
-        """Works until it is stopped, by `stop`, SIGINT or SIGTERM; for programs without an event loop."""
+        """Serves until it is stopped, by `stop`, SIGINT or SIGTERM; for programs without an event loop."""
         asyncio.run(self._run())
 
     async def _run(self) -> None:
@@ -137,7 +137,7 @@ class BaseAgent:
                 self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def serve(self) -> None:
-        """Works until it is stopped."""
+        """Serves until it is stopped."""
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         url, key = self._address
         async with AsyncEntente(url, key, self.agent_id, patience=FOR_EVER) as client:
@@ -360,7 +360,8 @@ def Agent(  # noqa: N802 - the RFC writes it like a class
             if own is not None:
                 own(self)
 
-        members = {"agent_id": agent_id, "_options": options, "__init__": __init__, "__doc__": cls.__doc__, "__module__": cls.__module__}
+        members = {"agent_id": agent_id, "_options": options, "__init__": __init__}
+        members |= {"__doc__": cls.__doc__, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
         return type(cls.__name__, bases, members)  # type: ignore[return-value]
 
     return made

@@ -23,8 +23,8 @@ import httpx
 from ._async.jobs import Job as AsyncJob
 from ._async.transport import Transport as AsyncTransport
 from ._generated import operations as api
-from ._generated.answers import WorkerDirectives
 from ._generated.answers import Worker as Registered
+from ._generated.answers import WorkerDirectives
 from ._jobs import JobState
 from ._settings import Settings
 from ._sync.jobs import Job
@@ -67,7 +67,7 @@ class Worker:
         self._quiet = False
 
     def run(self) -> None:
-        """Works until it is stopped, by `stop`, SIGINT or SIGTERM; for programs without an event loop."""
+        """Serves until it is stopped, by `stop`, SIGINT or SIGTERM; for programs without an event loop."""
         asyncio.run(self._run())
 
     async def _run(self) -> None:
@@ -85,7 +85,7 @@ class Worker:
                 self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def serve(self) -> None:
-        """Works until it is stopped."""
+        """Serves until it is stopped."""
         self._loop, self._stopping, self._changed = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
         async with httpx.AsyncClient(limits=httpx.Limits(max_connections=None)) as http:
             self._transport = AsyncTransport(self._settings, http)
@@ -199,11 +199,11 @@ class Worker:
         self._quiet = said.directive == "quiet"
         if said.directive == "terminate":
             self._stopping.set()
-        for job_id, found in (said["signals"] if "signals" in said else {}).items():
+        for job_id, signals in (said.signals or {}).items():
             if job_id in self._held:
                 state = self._held[job_id][0]
                 known = state.signals[-1].seq if state.signals else 0
-                state.signals += [one for one in (said.signals or {}).get(job_id, found) if one.seq > known]
+                state.signals += [one for one in signals if one.seq > known]
         for job_id, lost in [*((one, False) for one in said.cancel), *((one, True) for one in said.lost)]:
             if job_id in self._held:
                 state, task = self._held[job_id]

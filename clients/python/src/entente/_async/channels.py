@@ -134,7 +134,9 @@ class Channel:
         )
         return await self._transport.call(request)
 
-    async def read(self, since: str | None = None, *, to: str | None = None, wait: int = 0, limit: int | None = None) -> Answer[list[MessageBody]]:
+    async def read(
+        self, since: str | None = None, *, to: str | None = None, wait: int = 0, limit: int | None = None
+    ) -> Answer[list[MessageBody]]:
         """Returns a page of messages: `value`, the `cursor` to continue with as `since`, and how many were `missed`. With `wait` it waits
         up to that many seconds, 120 at most, for a first message."""
         return await self._transport.send(api.list_messages(self.id, since=since, to=to, wait=wait or None, limit=limit))

@@ -214,8 +214,8 @@ class AsyncEntente:
         self, channel_id: str, message_id: str, sender: str, payload: Mapping[str, Any] = {}, *, idempotency_key: str | None = None
     ) -> MessageBody:
         """Answers a request."""
-        request = api.reply_to_message(channel_id, message_id, {"sender": sender, "payload": dict(payload)}, idempotency_key=idempotency_key)
-        return await self.call(request)
+        body: requests.ReplyBody = {"sender": sender, "payload": dict(payload)}
+        return await self.call(api.reply_to_message(channel_id, message_id, body, idempotency_key=idempotency_key))
 
     async def list_messages(
         self, channel_id: str, since: str | None = None, to: str | None = None, *, wait: int | None = None, limit: int | None = None
@@ -312,7 +312,9 @@ class AsyncEntente:
         body: dict[str, Any] = {"reserve": dict(amounts), "call_id": call_id or uuid.uuid4().hex}
         return Reservation(self.transport, body | {name: value for name, value in given.items() if value is not None})
 
-    async def spend(self, *, by: str | None = None, scope: str | None = None, since: str | None = None, until: str | None = None) -> SpendReport:
+    async def spend(
+        self, *, by: str | None = None, scope: str | None = None, since: str | None = None, until: str | None = None
+    ) -> SpendReport:
         """Returns what was spent."""
         return await self.call(api.report_spend(by=by, scope=scope, from_=since, until=until))
 

@@ -40,6 +40,11 @@ class Job:
         """The signals that have reached the worker, in order."""
         return list(self._state.signals)
 
+    @property
+    def claim(self) -> str:
+        """The claim, for `client.under(claim=job.claim)`: writes that take effect only while this worker has the job."""
+        return f"{self.id}; token={self.claimed.claim_token}"
+
     def check(self) -> None:
         """Raises JobCancelledError if the job is to stop."""
         if self._state.stopping:

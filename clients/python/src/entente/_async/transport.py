@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
@@ -95,7 +96,9 @@ class Transport:
         return found | {name: text(value) for name, value in request.headers.items() if value is not None}
 
     def _set_clock(self, response: httpx.Response) -> None:
-        if told := response.headers.get("date"):
+        # What a proxy writes there need not be a date.
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            told = response.headers["date"]
             self.ahead = parsedate_to_datetime(told).timestamp() - time.time()
 
     async def open(self, request: Request[Any], quiet: float) -> httpx.Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from .. import _request
 from .._request import Request
@@ -652,7 +652,18 @@ def count_jobs(
         "GET",
         "/api/v1/jobs/counts",
         answers.JobCounts,
-        query={"status": status, "agent": agent, "principal": principal, "label": label, "parent_job_id": parent_job_id, "trace_id": trace_id, "error_code": error_code, "dead_letter": dead_letter, "created_after": created_after, "created_before": created_before},
+        query={
+            "status": status,
+            "agent": agent,
+            "principal": principal,
+            "label": label,
+            "parent_job_id": parent_job_id,
+            "trace_id": trace_id,
+            "error_code": error_code,
+            "dead_letter": dead_letter,
+            "created_after": created_after,
+            "created_before": created_before,
+        },
     )
 
 
@@ -2542,7 +2553,7 @@ def list_agent_grants(
 
 def list_agents(
     *,
-    status: Literal["registering", "active", "draining", "unhealthy", "dead", "deregistered"] | None = None,
+    status: requests.AgentStatus | None = None,
     role_id: str | None = None,
     after: str | None = None,
     limit: int | None = None,
@@ -2595,7 +2606,7 @@ def list_approvals(
 def list_arbitrations(
     intent_id: str,
     *,
-    status: Literal["pending", "resolved"] | None = None,
+    status: requests.ArbitrationStatus | None = None,
 ) -> Request[answers.ArbitrationList]:
     """List the requests for arbitration on an intent."""
     return Request(
@@ -2714,7 +2725,7 @@ def list_bus_subscriptions(
 def list_channels(
     intent_id: str,
     *,
-    status: Literal["open", "closed"] | None = None,
+    status: requests.ChannelStatus | None = None,
     limit: int | None = None,
     offset: int | None = None,
 ) -> Request[list[answers.ChannelBody]]:
@@ -2847,7 +2858,7 @@ def list_credential_grants(
 
 def list_credentials(
     *,
-    state: Literal["minting", "live", "revoking", "revoked", "stuck"] | None = None,
+    state: requests.CredentialState | None = None,
     after: str | None = None,
     limit: int | None = None,
 ) -> Request[list[answers.CredentialRecord]]:
@@ -2894,7 +2905,7 @@ def list_decisions(
 def list_deliveries(
     subscription_id: str,
     *,
-    status: Literal["waiting", "delivered", "failed", "dropped"] | None = None,
+    status: requests.DeliveryStatus | None = None,
     before: str | None = None,
     limit: int | None = None,
 ) -> Request[list[answers.DeliveryBody]]:
@@ -3019,7 +3030,7 @@ def list_envelope_schemas(
 def list_escalations(
     *,
     intent_id: str | None = None,
-    status: Literal["pending", "resolved", "expired"] | None = None,
+    status: requests.EscalationStatus | None = None,
     assigned_to: str | None = None,
     before: str | None = None,
     limit: int | None = None,
@@ -3097,7 +3108,7 @@ def list_federated_agents(
 def list_intent_approvals(
     intent_id: str,
     *,
-    status: Literal["pending", "approved", "denied", "expired"] | None = None,
+    status: requests.GovernanceApprovalStatus | None = None,
     before: str | None = None,
     limit: int | None = None,
 ) -> Request[answers.GovernanceApprovalList]:
@@ -3116,7 +3127,7 @@ def list_intent_approvals(
 def list_intent_escalations(
     intent_id: str,
     *,
-    status: Literal["pending", "resolved", "expired"] | None = None,
+    status: requests.EscalationStatus | None = None,
     assigned_to: str | None = None,
     before: str | None = None,
     limit: int | None = None,
@@ -3167,7 +3178,7 @@ def list_intent_portfolios(
 
 def list_intents(
     *,
-    status: Literal["draft", "active", "blocked", "suspended_awaiting_input", "completed", "abandoned"] | None = None,
+    status: requests.IntentStatus | None = None,
     created_by: str | None = None,
     parent_id: str | None = None,
     agent_id: str | None = None,
@@ -3183,7 +3194,15 @@ def list_intents(
         "GET",
         "/api/v1/intents",
         answers.IntentList,
-        query={"status": status, "created_by": created_by, "parent_id": parent_id, "agent_id": agent_id, "before": before, "limit": limit, "offset": offset},
+        query={
+            "status": status,
+            "created_by": created_by,
+            "parent_id": parent_id,
+            "agent_id": agent_id,
+            "before": before,
+            "limit": limit,
+            "offset": offset,
+        },
     )
 
 
@@ -3287,7 +3306,20 @@ def list_jobs(
         "GET",
         "/api/v1/jobs",
         answers.JobList,
-        query={"status": status, "agent": agent, "principal": principal, "label": label, "parent_job_id": parent_job_id, "trace_id": trace_id, "error_code": error_code, "dead_letter": dead_letter, "created_after": created_after, "created_before": created_before, "limit": limit, "cursor": cursor},
+        query={
+            "status": status,
+            "agent": agent,
+            "principal": principal,
+            "label": label,
+            "parent_job_id": parent_job_id,
+            "trace_id": trace_id,
+            "error_code": error_code,
+            "dead_letter": dead_letter,
+            "created_after": created_after,
+            "created_before": created_before,
+            "limit": limit,
+            "cursor": cursor,
+        },
     )
 
 
@@ -3363,7 +3395,7 @@ def list_memory(
     namespace: str | None = None,
     key: str | None = None,
     key_prefix: str | None = None,
-    memory_type: Literal["working", "episodic", "semantic"] | None = None,
+    memory_type: requests.MemoryType | None = None,
     tags: str | None = None,
     q: str | None = None,
     task_id: str | None = None,
@@ -3379,7 +3411,18 @@ def list_memory(
         "GET",
         f"/api/v1/agents/{_request.quote(agent_id)}/memory",
         _request.list_of(answers.MemoryEntry),
-        query={"namespace": namespace, "key": key, "key_prefix": key_prefix, "memory_type": memory_type, "tags": tags, "q": q, "task_id": task_id, "archived": archived, "limit": limit, "offset": offset},
+        query={
+            "namespace": namespace,
+            "key": key,
+            "key_prefix": key_prefix,
+            "memory_type": memory_type,
+            "tags": tags,
+            "q": q,
+            "task_id": task_id,
+            "archived": archived,
+            "limit": limit,
+            "offset": offset,
+        },
     )
 
 
@@ -3441,7 +3484,7 @@ def list_messages(
 
 def list_moments(
     *,
-    state: Literal["open", "deliberating", "resolved", "withdrawn", "expired", "superseded", "closed"] | None = None,
+    state: requests.MomentState | None = None,
     principal: str | None = None,
     agent: str | None = None,
     class_: str | None = None,
@@ -3460,7 +3503,16 @@ def list_moments(
         "GET",
         "/api/v1/moments",
         answers.MomentList,
-        query={"state": state, "principal": principal, "agent": agent, "class": class_, "job": job, "intent": intent, "limit": limit, "cursor": cursor},
+        query={
+            "state": state,
+            "principal": principal,
+            "agent": agent,
+            "class": class_,
+            "job": job,
+            "intent": intent,
+            "limit": limit,
+            "cursor": cursor,
+        },
     )
 
 
@@ -3582,7 +3634,7 @@ def list_subscriptions(
     *,
     intent_id: str | None = None,
     portfolio_id: str | None = None,
-    kind: Literal["subscription", "agent", "mailbox"] | None = None,
+    kind: requests.EndpointKind | None = None,
     after: str | None = None,
     limit: int | None = None,
 ) -> Request[list[answers.SubscriptionBody]]:
@@ -3615,7 +3667,7 @@ def list_suspensions(
 def list_tasks(
     intent_id: str,
     *,
-    status: Literal["pending", "ready", "claimed", "running", "blocked", "completed", "failed", "cancelled", "skipped"] | None = None,
+    status: requests.TaskStatus | None = None,
     assigned_agent: str | None = None,
     plan_id: str | None = None,
     limit: int | None = None,
@@ -3627,7 +3679,13 @@ def list_tasks(
         "GET",
         f"/api/v1/intents/{_request.quote(intent_id)}/tasks",
         _request.list_of(answers.TaskBody),
-        query={"status": status, "assigned_agent": assigned_agent, "plan_id": plan_id, "limit": limit, "offset": offset},
+        query={
+            "status": status,
+            "assigned_agent": assigned_agent,
+            "plan_id": plan_id,
+            "limit": limit,
+            "offset": offset,
+        },
     )
 
 
@@ -3701,7 +3759,7 @@ def list_trigger_history(
 def list_triggers(
     *,
     namespace: str | None = None,
-    type: Literal["schedule", "event", "webhook"] | None = None,
+    type: requests.TriggerType | None = None,
     enabled: bool | None = None,
     after: str | None = None,
     limit: int | None = None,
@@ -3991,7 +4049,7 @@ def publish_payload_schema(
     file: str,
     body: dict[str, Any],
     *,
-    policy: Literal["off", "warn", "enforce"] | None = None,
+    policy: requests.Strictness | None = None,
 ) -> Request[answers.EnvelopeSchema]:
     """Publish a payload schema. Takes a self-contained JSON Schema 2020-12 document of up to 64 KiB: references may
     only point into it, and patterns may not use look-around. The first publisher owns the schemas of an intent;
@@ -4144,7 +4202,14 @@ def read_inbox(
         "GET",
         f"/api/v1/agents/{_request.quote(agent_id)}/inbox",
         answers.InboxPage,
-        query={"reader": reader, "attention": attention, "since": since, "expand": expand, "limit": limit, "wait": wait},
+        query={
+            "reader": reader,
+            "attention": attention,
+            "since": since,
+            "expand": expand,
+            "limit": limit,
+            "wait": wait,
+        },
     )
 
 
@@ -5241,7 +5306,15 @@ def search(
         "GET",
         "/api/v1/search",
         answers.SearchResults,
-        query={"q": q, "kinds": kinds, "intent_id": intent_id, "since": since, "until": until, "limit": limit, "cursor": cursor},
+        query={
+            "q": q,
+            "kinds": kinds,
+            "intent_id": intent_id,
+            "since": since,
+            "until": until,
+            "limit": limit,
+            "cursor": cursor,
+        },
     )
 
 

@@ -4,10 +4,534 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
+# The stage of an agent's lifecycle.
+AgentStatus = Literal[
+    "registering",
+    "active",
+    "draining",
+    "unhealthy",
+    "dead",
+    "deregistered",
+]
+
+# The algorithm of an envelope's signature (AEE §8).
+Algorithm = Literal[
+    "ed25519",
+    "HS256",
+]
+
+All = Literal[
+    "all",
+]
+
+# A person's decision on a task.
+ApprovalDecision = Literal[
+    "approve",
+    "decline",
+]
+
+# The status of an arbitration request.
+ArbitrationStatus = Literal[
+    "pending",
+    "resolved",
+]
+
+# How soon an agent should look at an entry.
+Attention = Literal[
+    "digest",
+    "next",
+    "wake",
+]
+
+# Authentication method of a credential.
+AuthType = Literal[
+    "api_key",
+    "oauth2_token",
+    "oauth2_client_credentials",
+    "bearer_token",
+    "basic_auth",
+    "connection_string",
+    "custom",
+]
+
+# The window of a budget: how often it begins anew.
+BudgetWindow = Literal[
+    "total",
+    "hour",
+    "day",
+    "week",
+    "month",
+]
+
+# Whether a channel accepts messages.
+ChannelStatus = Literal[
+    "open",
+    "closed",
+]
+
+# The kind of log that a checkpoint covers.
+CheckpointScope = Literal[
+    "intent",
+    "server",
+]
+
+# Kind of a contact point.
+ContactKind = Literal[
+    "mail",
+    "slack",
+    "teams",
+    "ntfy",
+    "web_push",
+]
+
+# The subject of a coordinator's decision (RFC-0013 §4.2).
+CoordinatorDecisionType = Literal[
+    "plan_created",
+    "plan_modified",
+    "task_assigned",
+    "task_delegated",
+    "escalation_initiated",
+    "escalation_resolved",
+    "checkpoint_evaluated",
+    "failure_handled",
+    "guardrail_approached",
+    "coordinator_handoff",
+]
+
+# The status of a coordinator.
+CoordinatorStatus = Literal[
+    "registering",
+    "active",
+    "paused",
+    "unresponsive",
+    "failed_over",
+    "completing",
+    "completed",
+]
+
+# The kind of coordinator.
+CoordinatorType = Literal[
+    "llm",
+    "human",
+    "composite",
+    "system",
+]
+
+# The state of one value of a credential.
+CredentialState = Literal[
+    "minting",
+    "live",
+    "revoking",
+    "revoked",
+    "stuck",
+]
+
+# Status of a credential.
+CredentialStatus = Literal[
+    "active",
+    "expired",
+    "revoked",
+]
+
+# The state of a dead letter.
+DeadLetterState = Literal[
+    "open",
+    "resolved",
+]
+
+# Status of a delivery.
+DeliveryStatus = Literal[
+    "waiting",
+    "delivered",
+    "failed",
+    "dropped",
+]
+
+# The format of times and names in responses, for clients that cannot read the standard (OI-3.6, OI-5.6).
+Dialect = Literal[
+    "standard",
+    "openintent-py",
+]
+
+# Directive for a worker, returned with its heartbeat.
+Directive = Literal[
+    "run",
+    "quiet",
+    "terminate",
+]
+
+# Origin of a receiver.
+EndpointKind = Literal[
+    "subscription",
+    "agent",
+    "mailbox",
+]
+
+# The type of an envelope (AEE §4).
+EnvelopeType = Literal[
+    "task",
+    "result",
+    "event",
+    "error",
+    "stream",
+]
+
+# The importance, or the urgency, of an escalation.
+EscalationPriority = Literal[
+    "low",
+    "medium",
+    "high",
+    "critical",
+]
+
+# The status of an escalation.
+EscalationStatus = Literal[
+    "pending",
+    "resolved",
+    "expired",
+]
+
+# An error of ARCP.
+Fault = Literal[
+    "PERMISSION_DENIED",
+    "LEASE_SUBSET_VIOLATION",
+    "JOB_NOT_FOUND",
+    "DUPLICATE_KEY",
+    "AGENT_NOT_AVAILABLE",
+    "AGENT_VERSION_NOT_AVAILABLE",
+    "CANCELLED",
+    "TIMEOUT",
+    "RESUME_WINDOW_EXPIRED",
+    "HEARTBEAT_LOST",
+    "LEASE_EXPIRED",
+    "BUDGET_EXHAUSTED",
+    "INVALID_REQUEST",
+    "UNAUTHENTICATED",
+    "INTERNAL_ERROR",
+]
+
+# The kind of news in a callback.
+FederationNews = Literal[
+    "state_delta",
+    "status_changed",
+    "attestation",
+    "budget_warning",
+    "completed",
+    "failed",
+]
+
+# Status of an approval.
+GovernanceApprovalStatus = Literal[
+    "pending",
+    "approved",
+    "denied",
+    "expired",
+]
+
+# Status of a grant.
+GrantStatus = Literal[
+    "active",
+    "expired",
+    "revoked",
+    "suspended",
+]
+
+# The part of a task that becomes the job's input.
+Input = Literal[
+    "payload",
+    "envelope",
+]
+
+# The stage of an intent's lifecycle.
+IntentStatus = Literal[
+    "draft",
+    "active",
+    "blocked",
+    "suspended_awaiting_input",
+    "completed",
+    "abandoned",
+]
+
+# The status of a call.
+InvocationStatus = Literal[
+    "running",
+    "success",
+    "denied",
+    "error",
+]
+
+# The status of a job.
+JobStatus = Literal[
+    "pending",
+    "running",
+    "success",
+    "error",
+    "cancelled",
+    "timed_out",
+]
+
+# Kind of a principal.
+Kind = Literal[
+    "human",
+    "agent",
+    "service",
+]
+
+# An access level (`permission` on the wire); each level includes the ones before it.
+Level = Literal[
+    "read",
+    "write",
+    "admin",
+]
+
+# What the server does about a loop or a storm. A later one includes the earlier ones.
+LoopAction = Literal[
+    "tell",
+    "slow",
+    "stop",
+]
+
+# The rule that decides which agents may take part in a channel (RFC-0021 §1.2).
+MemberPolicy = Literal[
+    "explicit",
+    "intent",
+]
+
+# Role of an intent in a portfolio.
+MembershipRole = Literal[
+    "primary",
+    "member",
+    "dependency",
+]
+
+# Eviction priority: among evictable entries, lower priorities are evicted first.
+MemoryPriority = Literal[
+    "low",
+    "normal",
+    "high",
+]
+
+# Sensitivity of an entry; the first three levels are labels for its readers.
+MemorySensitivity = Literal[
+    "public",
+    "internal",
+    "confidential",
+    "restricted",
+]
+
+# Type of a memory entry (RFC-0015).
+MemoryType = Literal[
+    "working",
+    "episodic",
+    "semantic",
+]
+
+# Delivery status of a message (RFC-0021 §2.5).
+MessageStatus = Literal[
+    "pending",
+    "delivered",
+    "read",
+    "expired",
+]
+
+# State of a moment.
+MomentState = Literal[
+    "open",
+    "deliberating",
+    "resolved",
+    "withdrawn",
+    "expired",
+    "superseded",
+    "closed",
+]
+
+# Subject matter of a notification.
+NotificationTopic = Literal[
+    "decision",
+    "approval",
+    "inbox",
+]
+
+# Reaction of a plan to the permanent failure of a task. Such a plan never completes; the setting determines how
+# soon it fails.
+OnFailure = Literal[
+    "pause_and_escalate",
+    "notify",
+    "fail",
+    "retry",
+]
+
+# The treatment of a job after its worker was lost.
+OnLost = Literal[
+    "requeue",
+    "fail",
+]
+
+# Reaction to a checkpoint that is not decided in time; stored as given, not enforced.
+OnTimeout = Literal[
+    "escalate",
+    "auto_approve",
+    "fail",
+]
+
+# Operation of a patch.
+Op = Literal[
+    "set",
+    "append",
+    "remove",
+]
+
+# State of a plan.
+PlanState = Literal[
+    "draft",
+    "active",
+    "paused",
+    "completed",
+    "failed",
+    "cancelled",
+]
+
+# The policy for principals without an entry.
+Policy = Literal[
+    "open",
+    "closed",
+]
+
+# Status of a portfolio; independent of the statuses of its intents, except under the rule `require_all_completed`.
+PortfolioStatus = Literal[
+    "active",
+    "completed",
+    "abandoned",
+]
+
+# The urgency stated by the sender (AEE §3).
+Priority = Literal[
+    "low",
+    "normal",
+    "high",
+    "urgent",
+]
+
+# What a queue does.
+QueueState = Literal[
+    "open",
+    "paused",
+    "draining",
+]
+
+# Growth of the delays between attempts.
+RetryStrategy = Literal[
+    "none",
+    "fixed",
+    "linear",
+    "exponential",
+]
+
+# Signature scheme.
+Scheme = Literal[
+    "v1",
+    "v1a",
+]
+
+# A permission of a key; each handler names the scope that it needs.
+Scope = Literal[
+    "intents:read",
+    "intents:write",
+    "channels:read",
+    "channels:write",
+    "agents:read",
+    "agents:write",
+    "jobs:read",
+    "jobs:write",
+    "jobs:work",
+    "mail:read",
+    "mail:write",
+    "moments:read",
+    "moments:write",
+    "tools:use",
+    "tools:manage",
+    "admin",
+]
+
+# The treatment of an envelope with an invalid payload.
+Strictness = Literal[
+    "off",
+    "warn",
+    "enforce",
+]
+
+# Reaction if nobody answers in time (RFC-0025 §6).
+SuspensionFallback = Literal[
+    "fail",
+    "complete_with_fallback",
+    "use_default_and_continue",
+]
+
+# Kind of answer expected.
+SuspensionResponseType = Literal[
+    "choice",
+    "confirm",
+    "text",
+    "form",
+]
+
+# Status of a task.
+TaskStatus = Literal[
+    "pending",
+    "ready",
+    "claimed",
+    "running",
+    "blocked",
+    "completed",
+    "failed",
+    "cancelled",
+    "skipped",
+]
+
+# Behaviour while an intent of the same type is still open (RFC-0017 §6).
+TriggerDeduplication = Literal[
+    "allow",
+    "skip",
+    "queue",
+]
+
+# Handling of missed due times (RFC-0017 §2.2 leaves it to the implementation).
+TriggerMissed = Literal[
+    "skip",
+    "latest",
+    "all",
+]
+
+# Kind of trigger; without a matching condition it only fires manually.
+TriggerType = Literal[
+    "schedule",
+    "event",
+    "webhook",
+]
+
+# Proof that a sender knows the secret.
+TriggerVerify = Literal[
+    "signature",
+    "github",
+    "token",
+]
+
+# What is done with a task. The other actions concern other agents, whose records a turn does not lock.
+TurnTaskVerb = Literal[
+    "create",
+    "claim",
+    "start",
+    "complete",
+    "fail",
+    "block",
+    "unblock",
+    "release",
+]
+
 
 class _AgentStatusChangeRequired(TypedDict):
     # The new status.
-    status: Literal["registering", "active", "draining", "unhealthy", "dead", "deregistered"]
+    status: AgentStatus
 
 
 class AgentStatusChange(_AgentStatusChangeRequired, total=False):
@@ -23,7 +547,7 @@ class AgentVersionTerms(TypedDict, total=False):
     # Maximum runtime of a job in seconds.
     max_runtime_sec: int | None
     # The treatment of a job whose worker was lost: `requeue` (the default) or `fail`.
-    on_lost: Literal["requeue", "fail"] | None
+    on_lost: OnLost | None
     # Whether a job without `model.use` in its lease may use no model (ARCP §9.7).
     requires_model_use: bool | None
     # Retries after failures that workers report, for jobs that ask for none of their own; by default nothing is
@@ -52,7 +576,7 @@ class AppendBody(_AppendBodyRequired, total=False):
 
 class _ApprovalAnswerRequired(TypedDict):
     # `approve` or `decline`.
-    decision: Literal["approve", "decline"]
+    decision: ApprovalDecision
 
 
 class ApprovalAnswer(_ApprovalAnswerRequired, total=False):
@@ -64,7 +588,7 @@ class ApprovalAnswer(_ApprovalAnswerRequired, total=False):
 class AskBody(TypedDict, total=False):
     """A question to ask."""
     # Number of responses to wait for, or `all`; defaults to 1.
-    expect: int | Literal["all"] | None
+    expect: int | All | None
     # Hints for routing and tracing.
     metadata: dict[str, Any] | None
     # The question: an object of up to 256 KiB; defaults to `{}`, required in strict mode.
@@ -151,13 +675,13 @@ class BudgetThreshold(_BudgetThresholdRequired, total=False):
 class ChangeBody(TypedDict, total=False):
     """A change to a channel; omitted members stay as they are."""
     # Whether only listed members may take part.
-    member_policy: Literal["explicit", "intent"] | None
+    member_policy: MemberPolicy | None
     # The complete new list of members.
     members: list[str] | None
     # The complete new options.
     options: dict[str, Any] | None
     # `closed` closes the channel permanently.
-    status: Literal["open", "closed"] | None
+    status: ChannelStatus | None
 
 
 class _ClaimTokenRequired(TypedDict):
@@ -226,7 +750,7 @@ class ContactSettings(TypedDict, total=False):
     # null for never.
     remind_seconds: int | None
     # Topics that are told at once. Defaults to `decision` and `approval`.
-    topics: list[Literal["decision", "approval", "inbox"]]
+    topics: list[NotificationTopic]
 
 
 class CoordinatorPatch(TypedDict, total=False):
@@ -236,7 +760,7 @@ class CoordinatorPatch(TypedDict, total=False):
     # The reason for the change.
     reason: str | None
     # `paused`, `active`, `completing` or `completed`.
-    status: Literal["registering", "active", "paused", "unresponsive", "failed_over", "completing", "completed"] | None
+    status: CoordinatorStatus | None
 
 
 class _CredentialRotationRequired(TypedDict):
@@ -257,7 +781,7 @@ class DecisionBody(TypedDict, total=False):
     # When the access ends; defaults to never.
     expires_at: str | None
     # The access level to grant; defaults to the level asked for.
-    permission: Literal["read", "write", "admin"] | None
+    permission: Level | None
     # The reason for the decision.
     reason: str | None
 
@@ -270,10 +794,10 @@ _EnvelopeRequired = TypedDict(
         "id": "str",
         "intent": "str",
         "payload": "dict[str, Any]",
-        "priority": 'Literal["low", "normal", "high", "urgent"]',
+        "priority": "Priority",
         "to": "str",
         "ts": "str",
-        "type": 'Literal["task", "result", "event", "error", "stream"]',
+        "type": "EnvelopeType",
         "v": "str",
     },
 )
@@ -326,7 +850,7 @@ class _FederationCallbackRequired(TypedDict):
     # The dispatch.
     dispatch_id: str
     # The kind of news.
-    event_type: Literal["state_delta", "status_changed", "attestation", "budget_warning", "completed", "failed"]
+    event_type: FederationNews
 
 
 class FederationCallback(_FederationCallbackRequired, total=False):
@@ -414,7 +938,7 @@ class GrantBody(_GrantBodyRequired, total=False):
     # Ignored, as `id`.
     intent_id: str | None
     # The access level; defaults to `read`.
-    permission: Literal["read", "write", "admin"] | None
+    permission: Level | None
     # The kind of principal; defaults to `agent`.
     principal_type: str | None
     # Why it is granted.
@@ -472,7 +996,7 @@ class InboxSettings(TypedDict, total=False):
     """What an agent sets for its inbox."""
     # Levels of entries whose sender asks for none, by `request`, `response`, `notify`, `broadcast` (messages to
     # everybody), `mail`, `job`, `decision` and `task`.
-    attention: dict[str, Literal["digest", "next", "wake"]]
+    attention: dict[str, Attention]
     # Agents and roles (`role:…`) whose messages and envelopes may wake; null for all, an empty list for none.
     may_wake: list[str] | None
     # Hours in which nothing wakes: `wake` is `next` then, and rings at their end.
@@ -484,7 +1008,7 @@ class InboxSettings(TypedDict, total=False):
 
 class _IntentStatusChangeRequired(TypedDict):
     # The new status.
-    status: Literal["draft", "active", "blocked", "suspended_awaiting_input", "completed", "abandoned"]
+    status: IntentStatus
 
 
 class IntentStatusChange(_IntentStatusChangeRequired, total=False):
@@ -602,7 +1126,7 @@ class JobOperation(_JobOperationRequired, total=False):
 class _JobQueueChangeRequired(TypedDict):
     # `open`, `paused` (accepts jobs and gives out none) or `draining` (accepts none and finishes those that it
     # has).
-    state: Literal["open", "paused", "draining"]
+    state: QueueState
 
 
 class JobQueueChange(_JobQueueChangeRequired, total=False):
@@ -630,7 +1154,7 @@ class JobRerunSearch(TypedDict, total=False):
     # `next_cursor` of the previous page.
     cursor: str | None
     # Only open dead letters, or only resolved ones.
-    dead_letter: Literal["open", "resolved"] | None
+    dead_letter: DeadLetterState | None
     # Whether today's default versions of the agents run the jobs.
     default_version: bool
     # Only say what would be run again.
@@ -647,7 +1171,7 @@ class JobRerunSearch(TypedDict, total=False):
     # Only jobs that this agent submitted.
     principal: str | None
     # Only jobs in these statuses, all of them final; defaults to `error` and `timed_out`.
-    status: list[Literal["pending", "running", "success", "error", "cancelled", "timed_out"]]
+    status: list[JobStatus]
     # Only jobs of this trace.
     trace_id: str | None
 
@@ -663,7 +1187,7 @@ class JobRetry(TypedDict, total=False):
     # Codes of ARCP §12 that are retried. Defaults to those that ARCP calls retryable. A worker's `retryable` in its
     # report decides instead, for all codes but `LEASE_EXPIRED`, `BUDGET_EXHAUSTED` and `CANCELLED`, which are never
     # retried.
-    codes: list[Literal["PERMISSION_DENIED", "LEASE_SUBSET_VIOLATION", "JOB_NOT_FOUND", "DUPLICATE_KEY", "AGENT_NOT_AVAILABLE", "AGENT_VERSION_NOT_AVAILABLE", "CANCELLED", "TIMEOUT", "RESUME_WINDOW_EXPIRED", "HEARTBEAT_LOST", "LEASE_EXPIRED", "BUDGET_EXHAUSTED", "INVALID_REQUEST", "UNAUTHENTICATED", "INTERNAL_ERROR"]] | None
+    codes: list[Fault] | None
     # Growth of the delay with each failure, 1 to 10; defaults to 2.
     factor: float
     # Milliseconds between the first failure and the next attempt, up to a day; defaults to 1,000.
@@ -776,7 +1300,7 @@ class _JobsBridgeRequired(TypedDict):
 class JobsBridge(_JobsBridgeRequired, total=False):
     """Tasks become jobs, and the results of those jobs become the answers."""
     # The input of the jobs.
-    input: Literal["payload", "envelope"]
+    input: Input
     # The intent that the jobs work for, in whose log their events stand. A task may name another one, in the member
     # `entente.intent_id`. In either case the agent that the bridge acts as must have write access to it; to an
     # intent that the task names, its sender too.
@@ -845,7 +1369,7 @@ class LoopPolicyAsk(TypedDict, total=False):
     # As in the policy: up to a million.
     lineage_per_minute: int | None
     # As in the policy: some of `tell`, `slow`, `stop`, in this order.
-    loop_steps: list[Literal["tell", "slow", "stop"]] | None
+    loop_steps: list[LoopAction] | None
     # As in the policy: up to a million.
     pair_per_minute: int | None
     # As in the policy: 1 to 10,000.
@@ -855,7 +1379,7 @@ class LoopPolicyAsk(TypedDict, total=False):
     # As in the policy: 1 to 3,600.
     slow_seconds: int | None
     # As in the policy: some of `tell`, `slow`, `stop`, in this order.
-    storm_steps: list[Literal["tell", "slow", "stop"]] | None
+    storm_steps: list[LoopAction] | None
     # As in the policy: 10 to 86,400.
     window_seconds: int | None
 
@@ -884,9 +1408,9 @@ class MemoryChange(TypedDict, total=False):
     # Whether the entry is exempt from eviction.
     pinned: bool | None
     # Priority against eviction.
-    priority: Literal["low", "normal", "high"] | None
+    priority: MemoryPriority | None
     # Sensitivity of the entry; null clears it.
-    sensitivity: Literal["public", "internal", "confidential", "restricted"] | None
+    sensitivity: MemorySensitivity | None
     # The complete new list of tags.
     tags: list[str] | None
     # Lifetime from now on; null keeps the entry forever.
@@ -897,7 +1421,7 @@ class MemoryChange(TypedDict, total=False):
 
 class _MessageStatusChangeRequired(TypedDict):
     # New status; only `read` can be set.
-    status: Literal["pending", "delivered", "read", "expired"]
+    status: MessageStatus
 
 
 class MessageStatusChange(_MessageStatusChangeRequired, total=False):
@@ -946,7 +1470,7 @@ class NewAccessRequest(TypedDict, total=False):
     # Why access is needed.
     reason: str
     # The access level; defaults to `write`.
-    requested_permission: Literal["read", "write", "admin"] | None
+    requested_permission: Level | None
 
 
 class NewAgentSession(TypedDict, total=False):
@@ -1024,7 +1548,7 @@ class NewBudget(_NewBudgetRequired, total=False):
     # IANA time zone in which its windows begin; defaults to UTC.
     time_zone: str | None
     # How often it begins anew; defaults to `total`.
-    window: Literal["total", "hour", "day", "week", "month"]
+    window: BudgetWindow
 
 
 class _NewChannelRequired(TypedDict):
@@ -1036,7 +1560,7 @@ class NewChannel(_NewChannelRequired, total=False):
     """A channel to open."""
     # Whether only listed members may take part; defaults to `intent`, which lets every agent with access to the
     # intent in.
-    member_policy: Literal["explicit", "intent"] | None
+    member_policy: MemberPolicy | None
     # The members to list.
     members: list[str]
     # `audit`, `ttl_seconds`, `max_messages`.
@@ -1050,7 +1574,7 @@ class NewCheckpoint(TypedDict, total=False):
     # The intent whose log to use.
     intent_id: str | None
     # `server` for the system log; `intent` is implied by `intent_id`.
-    scope: Literal["intent", "server"] | None
+    scope: CheckpointScope | None
 
 
 class _NewContactPointRequired(TypedDict):
@@ -1058,7 +1582,7 @@ class _NewContactPointRequired(TypedDict):
     # with the topic; the endpoint of a browser's push subscription.
     address: str
     # Kind.
-    kind: Literal["mail", "slack", "teams", "ntfy", "web_push"]
+    kind: ContactKind
 
 
 class NewContactPoint(_NewContactPointRequired, total=False):
@@ -1079,7 +1603,7 @@ class _NewCoordinatorRequired(TypedDict):
 class NewCoordinator(_NewCoordinatorRequired, total=False):
     """An appointment to make."""
     # The kind of coordinator; defaults to `llm`.
-    coordinator_type: Literal["llm", "human", "composite", "system"]
+    coordinator_type: CoordinatorType
     # Maximum duration of the appointment in seconds; `expires_at` takes precedence.
     duration_seconds: int | None
     # When the appointment ends at the latest.
@@ -1109,7 +1633,7 @@ class _NewCoordinatorDecisionRequired(TypedDict):
     # The appointment, or the appointed agent.
     coordinator_id: str
     # The kind of decision.
-    decision_type: Literal["plan_created", "plan_modified", "task_assigned", "task_delegated", "escalation_initiated", "escalation_resolved", "checkpoint_evaluated", "failure_handled", "guardrail_approached", "coordinator_handoff"]
+    decision_type: CoordinatorDecisionType
     # The decision in brief.
     summary: str
 
@@ -1188,7 +1712,7 @@ class NewDeliberation(_NewDeliberationRequired, total=False):
 
 class _NewEnvelopeKeyRequired(TypedDict):
     # The algorithm to use the key with.
-    algorithm: Literal["ed25519", "HS256"]
+    algorithm: Algorithm
 
 
 class NewEnvelopeKey(_NewEnvelopeKeyRequired, total=False):
@@ -1221,9 +1745,9 @@ class NewEscalation(_NewEscalationRequired, total=False):
     # The agent that escalates; defaults to the acting agent.
     escalated_by: str | None
     # How important it is; defaults to `medium`.
-    priority: Literal["low", "medium", "high", "critical"] | None
+    priority: EscalationPriority | None
     # How urgent it is; defaults to `medium`.
-    urgency: Literal["low", "medium", "high", "critical"] | None
+    urgency: EscalationPriority | None
 
 
 class NewFailure(TypedDict, total=False):
@@ -1343,7 +1867,7 @@ class NewIntent(_NewIntentRequired, total=False):
     # The initial state.
     state: dict[str, Any] | None
     # The initial status; defaults to `draft`.
-    status: Literal["draft", "active", "blocked", "suspended_awaiting_input", "completed", "abandoned"] | None
+    status: IntentStatus | None
 
 
 class _NewIntentDependencyRequired(TypedDict):
@@ -1446,7 +1970,7 @@ class NewKey(TypedDict, total=False):
     # Agents that the key may act as, besides its principal.
     act_as: list[str]
     # Response dialect.
-    dialect: Literal["standard", "openintent-py"] | None
+    dialect: Dialect | None
     # When the key expires.
     expires_at: str | None
     # Label of the key's purpose.
@@ -1454,7 +1978,7 @@ class NewKey(TypedDict, total=False):
     # Requests per second; 0 means no limit.
     rate_per_second: int | None
     # Scopes to grant; defaults to every scope except `admin`.
-    scopes: list[Literal["intents:read", "intents:write", "channels:read", "channels:write", "agents:read", "agents:write", "jobs:read", "jobs:write", "jobs:work", "mail:read", "mail:write", "moments:read", "moments:write", "tools:use", "tools:manage", "admin"]] | None
+    scopes: list[Scope] | None
 
 
 class _NewLeaseRequired(TypedDict):
@@ -1485,17 +2009,17 @@ class NewMemoryEntry(_NewMemoryEntryRequired, total=False):
     # When the entry expires.
     expires_at: str | None
     # Kind of memory; defaults to `working`.
-    memory_type: Literal["working", "episodic", "semantic"] | None
+    memory_type: MemoryType | None
     # Namespace; defaults to `default`.
     namespace: str | None
     # Whether the entry is exempt from eviction; defaults to false.
     pinned: bool | None
     # Priority against eviction; defaults to `normal`.
-    priority: Literal["low", "normal", "high"] | None
+    priority: MemoryPriority | None
     # The task or intent that the entry belongs to.
     scope: NewMemoryScope | None
     # Sensitivity of the entry.
-    sensitivity: Literal["public", "internal", "confidential", "restricted"] | None
+    sensitivity: MemorySensitivity | None
     # The entry's tags.
     tags: list[str] | None
     # Lifetime: a number of seconds, or an ISO 8601 duration of weeks, days, hours, minutes and seconds.
@@ -1569,7 +2093,7 @@ class NewPlanCheckpoint(TypedDict, total=False):
     # Subject of the checkpoint.
     name: str
     # Action after the time limit; stored but not enforced.
-    on_timeout: Literal["escalate", "auto_approve", "fail"]
+    on_timeout: OnTimeout
     # Whether the plan waits here for a decision; defaults to true.
     requires_approval: bool
     # Ignored: the SDK sends a checkpoint as it reads it (OI-3.2.6), and only its decision changes this.
@@ -1606,14 +2130,14 @@ class NewPortfolioMembership(_NewPortfolioMembershipRequired, total=False):
     # Priority: higher ones are listed first; defaults to 0.
     priority: int | None
     # Role of the intent in the portfolio; defaults to `member`.
-    role: Literal["primary", "member", "dependency"] | None
+    role: MembershipRole | None
 
 
 class _NewPrincipalRequired(TypedDict):
     # Id: 1 to 200 bytes; by convention `agent.x`, `human.ada`, `service.ci`.
     id: str
     # Kind of principal.
-    kind: Literal["human", "agent", "service"]
+    kind: Kind
 
 
 class NewPrincipal(_NewPrincipalRequired, total=False):
@@ -1657,7 +2181,7 @@ class NewRetryPolicy(TypedDict, total=False):
     # Maximum number of retries by one agent, 0 to 100; defaults to 3.
     max_retries: int | None
     # Growth of the delays; defaults to `exponential`.
-    strategy: Literal["none", "fixed", "linear", "exponential"] | None
+    strategy: RetryStrategy | None
 
 
 class NewSpendReservation(TypedDict, total=False):
@@ -1712,7 +2236,7 @@ class NewSubscription(TypedDict, total=False):
     # Secret of the client's own; generated if omitted.
     secret: str | None
     # `v1` (HMAC-SHA256) or `v1a` (Ed25519); defaults to `v1`.
-    signature: Literal["v1", "v1a"] | None
+    signature: Scheme | None
     # The subscribing agent: only events visible to it are sent; defaults to the acting agent.
     subscriber_id: str | None
     # URL that receives deliveries; if omitted, nothing is sent: follow a stream instead.
@@ -1741,7 +2265,7 @@ class NewSuspension(_NewSuspensionRequired, total=False):
     # A second person, asked as well if nobody has answered in time.
     escalate_to: str | None
     # Fallback when the question expires; defaults to `fail`.
-    fallback_policy: Literal["fail", "complete_with_fallback", "use_default_and_continue"]
+    fallback_policy: SuspensionFallback
     # Value of the fallback.
     fallback_value: Any
     # How the objection to the replaced question was addressed.
@@ -1750,7 +2274,7 @@ class NewSuspension(_NewSuspensionRequired, total=False):
     # the operator.
     principal_id: str | None
     # Expected kind of answer; defaults to `choice`.
-    response_type: Literal["choice", "confirm", "text", "form"]
+    response_type: SuspensionResponseType
     # How to notify the person again (RFC-0026), in the SDK's format.
     retry_policy: dict[str, Any] | None
     # The refused question that this one replaces (binding moment §6.2).
@@ -1827,7 +2351,7 @@ class _NewToolCredentialRequired(TypedDict):
 class NewToolCredential(_NewToolCredentialRequired, total=False):
     """A credential to store."""
     # How the credential is used to authenticate; defaults to `api_key`.
-    auth_type: Literal["api_key", "oauth2_token", "oauth2_client_credentials", "bearer_token", "basic_auth", "connection_string", "custom"] | None
+    auth_type: AuthType | None
     # When the credential expires.
     expires_at: str | None
     # Address of the service and how to call it; secrets in it (`api_key`, `token`, `password` …) are removed and
@@ -1873,7 +2397,7 @@ class NewTrigger(TypedDict, total=False):
     # Seconds of rest after each firing.
     cooldown_seconds: int | None
     # Behaviour while an intent of the same type is open; defaults to `allow`.
-    deduplication: Literal["allow", "skip", "queue"] | None
+    deduplication: TriggerDeduplication | None
     # Whether the trigger is enabled; defaults to true.
     enabled: bool | None
     # The intent to create.
@@ -1891,7 +2415,7 @@ class NewTrigger(TypedDict, total=False):
     # Namespace of the trigger.
     namespace: str | None
     # Type of the trigger; cannot be changed.
-    type: Literal["schedule", "event", "webhook"] | None
+    type: TriggerType | None
 
 
 class NewTriggerCondition(TypedDict, total=False):
@@ -1912,7 +2436,7 @@ class NewTriggerCondition(TypedDict, total=False):
     # HTTP method of the webhooks; only POST is accepted.
     method: str | None
     # Treatment of times that passed while no server was running; defaults to `latest`.
-    missed: Literal["skip", "latest", "all"] | None
+    missed: TriggerMissed | None
     # Free-form label for the source of the webhooks; all of them are received at `webhook_url`.
     path: str | None
     # Secret of the sender, if the client chooses it: `whsec_…`, or 24 to 64 bytes; it is never shown again.
@@ -1924,7 +2448,7 @@ class NewTriggerCondition(TypedDict, total=False):
     # Values to copy from the webhook into the intent's state, such as `{"amount": "{{ body.amount }}"}`.
     transform: dict[str, Any] | None
     # How the sender of a webhook authenticates; defaults to `signature`.
-    verify: Literal["signature", "github", "token"] | None
+    verify: TriggerVerify | None
 
 
 class _NewVaultRequired(TypedDict):
@@ -1957,7 +2481,7 @@ class _NotificationDigestRequired(TypedDict):
     # Local times of day, `HH:MM`, at which what has come together is told.
     at: list[str]
     # The topics.
-    topics: list[Literal["decision", "approval", "inbox"]]
+    topics: list[NotificationTopic]
 
 
 class NotificationDigest(_NotificationDigestRequired, total=False):
@@ -1979,7 +2503,7 @@ class Password(_PasswordRequired, total=False):
 
 class _PatchRequired(TypedDict):
     # Operation.
-    op: Literal["set", "append", "remove"]
+    op: Op
     # Path of the member.
     path: str
 
@@ -2003,9 +2527,9 @@ class PlanAsk(TypedDict, total=False):
     # Action on completion, stored as given.
     on_complete: str | None
     # Reaction to a task that has failed for good.
-    on_failure: Literal["pause_and_escalate", "notify", "fail", "retry"] | None
+    on_failure: OnFailure | None
     # State of the plan; a new one is a draft.
-    state: Literal["draft", "active", "paused", "completed", "failed", "cancelled"] | None
+    state: PlanState | None
     # The complete list of its tasks.
     tasks: list[str] | None
 
@@ -2018,7 +2542,7 @@ class PlanCheckpointDecision(TypedDict, total=False):
 
 class _PortfolioStatusChangeRequired(TypedDict):
     # New status.
-    status: Literal["active", "completed", "abandoned"]
+    status: PortfolioStatus
 
 
 class PortfolioStatusChange(_PortfolioStatusChangeRequired, total=False):
@@ -2087,7 +2611,7 @@ class RegisterBody(_RegisterBodyRequired, total=False):
 
 class _ReplaceBodyRequired(TypedDict):
     # The policy for principals without an entry.
-    default_policy: Literal["open", "closed"]
+    default_policy: Policy
 
 
 class ReplaceBody(_ReplaceBodyRequired, total=False):
@@ -2138,7 +2662,7 @@ _RuleOptional = TypedDict(
         "allow": "list[str]",
         "deny": "list[str]",
         "from": "str",
-        "max_priority": 'Literal["low", "normal", "high", "urgent"] | None',
+        "max_priority": "Priority | None",
         "redact": "list[str]",
         "require_signature": "bool",
         "to": "str",
@@ -2278,7 +2802,7 @@ class TaskChange(TypedDict, total=False):
     # New priority.
     priority: str | None
     # New status; skipped intermediate steps are performed automatically.
-    status: Literal["pending", "ready", "claimed", "running", "blocked", "completed", "failed", "cancelled", "skipped"] | None
+    status: TaskStatus | None
 
 
 class TaskProgress(TypedDict, total=False):
@@ -2346,12 +2870,12 @@ class ToolCredentialChange(TypedDict, total=False):
     # New secret; the previous one is discarded immediately.
     secret: Any
     # Only `revoked`, which is final: the secret is discarded and all grants are withdrawn.
-    status: Literal["active", "expired", "revoked"] | None
+    status: CredentialStatus | None
 
 
 class _ToolGrantChangeRequired(TypedDict):
     # `suspended`, `active` or `revoked`.
-    status: Literal["active", "expired", "revoked", "suspended"]
+    status: GrantStatus
 
 
 class ToolGrantChange(_ToolGrantChangeRequired, total=False):
@@ -2386,7 +2910,7 @@ class ToolReport(_ToolReportRequired, total=False):
     # The tool's result.
     result: dict[str, Any] | None
     # The call's status; defaults to `success`.
-    status: Literal["running", "success", "denied", "error"] | None
+    status: InvocationStatus | None
 
 
 class _TriggerAssignmentRequired(TypedDict):
@@ -2437,7 +2961,7 @@ class TriggerTemplate(TypedDict, total=False):
     # Initial state under the name that intents use; takes precedence over `context`.
     state: dict[str, Any]
     # Initial status; defaults to `draft`.
-    status: Literal["draft", "active", "blocked", "suspended_awaiting_input", "completed", "abandoned"] | None
+    status: IntentStatus | None
     # Free-form tags.
     tags: list[str]
     # Title of the intent; defaults to the trigger's name if empty.
@@ -2656,7 +3180,7 @@ class TurnSettlement(_TurnSettlementRequired, total=False):
 
 class _TurnTaskRequired(TypedDict):
     # What to do.
-    verb: Literal["create", "claim", "start", "complete", "fail", "block", "unblock", "release"]
+    verb: TurnTaskVerb
 
 
 class TurnTask(_TurnTaskRequired, total=False):
@@ -2688,7 +3212,7 @@ class ValidWhile(TypedDict, total=False):
 class WorkerBeat(TypedDict, total=False):
     """A heartbeat of a worker."""
     # The directive that the worker already follows; defaults to `run`.
-    directive: Literal["run", "quiet", "terminate"] | None
+    directive: Directive | None
     # The jobs that the worker holds; their claims are extended.
     jobs: list[HeldBody]
     # State of the worker, as it reports it.
@@ -2700,7 +3224,7 @@ class WorkerBeat(TypedDict, total=False):
 
 class _WorkerDirectiveRequired(TypedDict):
     # `run`, `quiet` or `terminate`.
-    directive: Literal["run", "quiet", "terminate"]
+    directive: Directive
 
 
 class WorkerDirective(_WorkerDirectiveRequired, total=False):
