@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import ssl
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+
+import httpx
 
 from .errors import EntenteError
 
@@ -12,6 +16,12 @@ try:
     VERSION = version("entente-client")
 except PackageNotFoundError:  # a source tree that is not installed
     VERSION = "0"
+
+
+@cache
+def tls() -> ssl.SSLContext:
+    """The authorities that every client trusts, read once: that takes longer than a request."""
+    return httpx.create_ssl_context()
 
 
 @dataclass(frozen=True)

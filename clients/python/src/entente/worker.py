@@ -26,7 +26,7 @@ from ._generated import operations as api
 from ._generated.answers import Worker as Registered
 from ._generated.answers import WorkerDirectives
 from ._jobs import JobState
-from ._settings import Settings
+from ._settings import Settings, tls
 from ._sync.jobs import Job
 from ._sync.transport import Transport
 from .errors import ApiError, ClaimError, ConflictError, ConnectionLostError, EntenteError, JobCancelledError, JobError, NotFoundError
@@ -87,9 +87,9 @@ class Worker:
     async def serve(self) -> None:
         """Serves until it is stopped."""
         self._loop, self._stopping, self._changed = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
-        async with httpx.AsyncClient(limits=httpx.Limits(max_connections=None)) as http:
+        async with httpx.AsyncClient(verify=tls(), limits=httpx.Limits(max_connections=None)) as http:
             self._transport = AsyncTransport(self._settings, http)
-            with httpx.Client(limits=httpx.Limits(max_connections=None)) as blocking:
+            with httpx.Client(verify=tls(), limits=httpx.Limits(max_connections=None)) as blocking:
                 self._blocking = Transport(self._settings, blocking)
                 self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix="entente-job")
                 try:

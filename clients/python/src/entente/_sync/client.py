@@ -30,7 +30,7 @@ from .._generated.answers import (
     WhoamiBody,
 )
 from .._request import Answer, Request
-from .._settings import Settings
+from .._settings import Settings, tls
 from ..errors import MessageTimeoutError
 from ..signing import SigningKey
 from ..worker import Handler, Worker
@@ -70,7 +70,7 @@ class Entente:
         if epoch is not None:
             settings = settings.under(**{"Entente-Epoch": str(epoch)})
         # A client is worth many streams and long polls at once.
-        made = http or httpx.Client(limits=httpx.Limits(max_connections=None, max_keepalive_connections=50))
+        made = http or httpx.Client(verify=tls(), limits=httpx.Limits(max_connections=None, max_keepalive_connections=50))
         self._start(Transport(settings, made))
 
     def _start(self, transport: Transport) -> None:

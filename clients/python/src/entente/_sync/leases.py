@@ -148,8 +148,10 @@ class ClaimedTask:
             found = self._transport.call(api.get_task(self._task_id))
             if found.status not in reached:
                 found = self._transport.call(request)
-        # A task that has ended shows no claim any more.
-        self._task, self._over = (found, False) if found.claim_token is not None and "running" in reached else (self.task, True)
+        if "running" in reached:
+            self._task = found
+        else:
+            self._over = True  # the claim's token stays, so that its client is refused from now on
         return found
 
     def start(self) -> TaskBody:
