@@ -118,6 +118,14 @@ def test_what_passes_is_repeated_and_what_does_not_is_told(join, proxy, talk):
     assert lost.value.may_have_happened
 
 
+def test_no_id_leaves_its_place_in_a_path(ada):
+    for name in ("", ".", ".."):
+        with pytest.raises(ValueError, match="is no id"):
+            ada.get_channel(name)
+    with pytest.raises(NotFoundError):
+        ada.get_channel("../intents?x#y")
+
+
 def test_a_server_that_stays_away_is_told_after_the_clients_patience(join, proxy):
     ada = join("agent.ada", proxy.url, patience=0.5)
     proxy.close()

@@ -73,7 +73,7 @@ class Request(Generic[T]):
         """Returns the bytes of the body."""
         if self.body is None:
             return b"{}" if self.method in ("POST", "PATCH") else None
-        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":"), default=_encoded).encode()
+        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_encoded).encode()
 
     def parameters(self) -> dict[str, str]:
         """Returns the parameters that were given, as text."""
@@ -121,6 +121,8 @@ def text(value: Any) -> str:
 
 def quote(part: str) -> str:
     """Returns a segment of a path; no id and no name leaves it."""
+    if part in ("", ".", ".."):
+        raise ValueError(f"{part!r} is no id and no name")
     return _quote(part, safe="")
 
 

@@ -261,6 +261,8 @@ class _Inbox:
         while True:
             page = await self._page(reader, since)
             since = page.next
+            if page.missed:
+                log.warning("%d entries of the inbox of %s expired or were evicted before they were read", page.missed, self._agent_id)
             for entry in page.entries:
                 # One that rang again is read again, although it is being handled.
                 if entry.place > self._place:

@@ -147,20 +147,31 @@ class Worker:
             free = self.concurrency - len(self._held)
             if free == 0 or self._quiet:
                 running = [task for _, task in self._held.values()]
-                await asyncio.wait([*running, asyncio.create_task(asyncio.sleep(REST))], return_when=asyncio.FIRST_COMPLETED)
+                if running:
+                    await asyncio.wait(running, timeout=REST, return_when=asyncio.FIRST_COMPLETED)
+                else:
+                    await asyncio.sleep(REST)
                 continue
             # After a lost answer the same key returns the same jobs.
             body: Any = {"worker_id": worker.worker_id, "max": free, "wait_sec": CLAIM_WAIT, "idempotency_key": uuid.uuid4().hex}
             try:
                 claimed = await self._transport.call(api.claim_jobs(body).repeatable())
-            except (NotFoundError, ConflictError):
-                self._worker = None  # the server took this worker for dead
-                await asyncio.sleep(REST)
+            except ApiError as refused:
+                await self._refused(refused)
                 continue
             for job in claimed.jobs:
                 state = JobState(job)
                 self._held[job.job_id] = (state, asyncio.create_task(self._work(state)))
                 self._changed.set()
+
+    async def _refused(self, refused: ApiError) -> None:
+        """Rests after a refusal that may pass, and registers anew if the server took this worker for dead; any other ends the worker."""
+        if isinstance(refused, (NotFoundError, ConflictError)):
+            self._worker = None
+        elif refused.status < 500:
+            raise refused
+        log.warning("worker %s: %s", self.name, refused)
+        await asyncio.sleep(REST)
 
     async def _beat(self) -> None:
         """Extends the claims, and hears which jobs are to stop."""
@@ -186,9 +197,8 @@ class Worker:
                 await asyncio.wait({beat, changed}, return_when=asyncio.FIRST_COMPLETED)
                 if beat.done():
                     self._hear(beat.result())
-            except (NotFoundError, ConflictError):
-                self._worker = None
-                await asyncio.sleep(REST)
+            except ApiError as refused:
+                await self._refused(refused)
             finally:
                 # A job that was taken meanwhile is named at once, so that its cancellation is heard at once.
                 self._changed.clear()

@@ -56,7 +56,7 @@ async def ask(
     its restart asks twice or misses an answer, which `POST …/ask` could not promise.
     """
     # By the server's clock, whose `Date` has no fractions of a second.
-    end = datetime.now(timezone.utc) + timedelta(seconds=transport.ahead + timeout + 1)
+    end = datetime.fromtimestamp(await transport.now(), timezone.utc) + timedelta(seconds=timeout + 1)
     request = await send(transport, channel_id, sender, to, "request", payload, end, **more)
     transport.awaits(request.id)
     until, since = time.monotonic() + timeout, str(request.id)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import httpx
 
 from .. import _retries
+from .._generated import operations as api
 from .._request import Answer, Request, text
 from .._settings import Settings
 from ..errors import ConnectionLostError, refusal
@@ -30,15 +31,15 @@ class Transport:
     def __init__(self, settings: Settings, http: httpx.Client) -> None:
         self.settings = settings
         self.http = http
-        # How far the server's clock is ahead of this machine's, in seconds, as far as its answers have told.
-        self.ahead = 0.0
+        # How far the server's clock is ahead of this machine's, in seconds; None until an answer has told.
+        self._ahead: float | None = None
         # The requests whose answers somebody waits for, the latest 10,000: an agent's loop leaves those answers alone.
         self.asked: dict[str, None] = {}
 
     def under(self, **fences: str) -> Transport:
         """Returns the same connection, whose writes take effect only under these fences."""
         other = Transport(self.settings.under(**fences), self.http)
-        other.ahead, other.asked = self.ahead, self.asked
+        other._ahead, other.asked = self._ahead, self.asked
         return other
 
     def awaits(self, request_id: str) -> None:
@@ -46,6 +47,12 @@ class Transport:
         self.asked[request_id] = None
         if len(self.asked) > 10_000:
             self.asked.pop(next(iter(self.asked)), None)
+
+    def now(self) -> float:
+        """Returns the time by the server's clock, to the second."""
+        if self._ahead is None:
+            self.call(api.whoami())
+        return time.time() + (self._ahead or 0.0)
 
     def call(self, request: Request[T]) -> T:
         """Sends a request, and returns what the answer contains."""
@@ -102,7 +109,7 @@ class Transport:
         # What a proxy writes there need not be a date.
         with contextlib.suppress(KeyError, TypeError, ValueError):
             told = response.headers["date"]
-            self.ahead = parsedate_to_datetime(told).timestamp() - time.time()
+            self._ahead = parsedate_to_datetime(told).timestamp() - time.time()
 
     def open(self, request: Request[Any], quiet: float) -> httpx.Response:
         """Opens a stream, once. `quiet` is the longest silence in seconds after which the connection counts as dead."""
