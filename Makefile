@@ -38,7 +38,7 @@ test-one: ## Run the tests over HTTP whose names contain NAME: make test-one NAM
 unit: setup ## Run the Rust tests: the domain's properties, and the whole server over HTTP
 	@scripts/test.py rust
 
-clients: setup ## Run unmodified foreign clients against a real server
+clients: setup ## Run unmodified foreign clients, and our own, against a real server
 	@scripts/test.py clients
 
 packaging: setup ## Pack a release and run it in an empty place; check the workflows and the files in deploy/

@@ -132,7 +132,7 @@ def test_a_server_that_stays_away_is_told_after_the_clients_patience(join, proxy
     begun = time.monotonic()
     with pytest.raises(ConnectionLostError) as away:
         ada.whoami()
-    assert 0.2 < time.monotonic() - begun < 5
+    assert 0.5 <= time.monotonic() - begun < 5
     assert not away.value.may_have_happened
 
 

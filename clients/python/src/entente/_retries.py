@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 
@@ -24,8 +25,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def pause(attempt: int, asked: float | None = None) -> float:
-    """Returns the seconds before the attempt after this one, counted from 0: they double, and differ, so that clients of a server that was
-    away do not return all at once. What the server asks for is the least."""
-    longest = min(LONGEST_PAUSE, FIRST_PAUSE * float(2**min(attempt, 10)))
-    return max(asked or 0.0, longest * random.uniform(0.5, 1.0))
+def pause(attempt: int, asked: float | None = None, left: float = math.inf) -> float | None:
+    """Returns the seconds before the attempt after this one, counted from 0; None if `left` seconds are too few for another one. The pauses
+    double, and differ, so that clients of a server that was away do not return all at once. What the server asks for is the least."""
+    if left <= 0 or (asked or 0.0) > left:
+        return None
+    longest = min(LONGEST_PAUSE, FIRST_PAUSE * float(2 ** min(attempt, 10)))
+    return min(left, max(asked or 0.0, longest * random.uniform(0.5, 1.0)))

@@ -79,7 +79,7 @@ class Stream:
                 if self._ends and self._response is not None:
                     raise StopAsyncIteration
                 await self.aclose()
-                await waiting.sleep(_retries.pause(0))
+                await waiting.sleep(_retries.FIRST_PAUSE)
 
     def _count(self, missed: int) -> None:
         self._missed += missed
@@ -108,7 +108,7 @@ class Stream:
                 if not _retries.passing(refused.status, may_repeat=True):
                     raise
                 asked = refused.retry_after
-            await waiting.sleep(_retries.pause(attempt, asked))
+            await waiting.sleep(_retries.pause(attempt, asked) or 0.0)
             attempt += 1
 
     async def _read(self) -> bool:

@@ -67,16 +67,15 @@ class Transport:
             except httpx.TransportError as broken:
                 # What could not be connected was not sent.
                 sent = not isinstance(broken, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol))
-                pause = _retries.pause(attempt)
-                if (sent and not request.may_repeat) or time.monotonic() + pause > until:
+                pause = _retries.pause(attempt, None, until - time.monotonic())
+                if pause is None or (sent and not request.may_repeat):
                     raise ConnectionLostError(request.operation, broken, sent) from broken
             else:
                 if response.is_success:
                     return Answer(request.decode(_content(response)), response.status_code, response.headers)
                 asked = _retries.retry_after(response.headers)
-                pause = _retries.pause(attempt, asked)
-                again = _retries.passing(response.status_code, request.may_repeat)
-                if not again or time.monotonic() + pause > until:
+                pause = _retries.pause(attempt, asked, until - time.monotonic())
+                if pause is None or not _retries.passing(response.status_code, request.may_repeat):
                     raise refusal(response.status_code, _content(response), asked)
             attempt += 1
             if attempt == 8:

@@ -82,7 +82,7 @@ class Stream:
                 if self._ends and self._response is not None:
                     raise StopIteration
                 self.close()
-                waiting.sleep(_retries.pause(0))
+                waiting.sleep(_retries.FIRST_PAUSE)
 
     def _count(self, missed: int) -> None:
         self._missed += missed
@@ -111,7 +111,7 @@ class Stream:
                 if not _retries.passing(refused.status, may_repeat=True):
                     raise
                 asked = refused.retry_after
-            waiting.sleep(_retries.pause(attempt, asked))
+            waiting.sleep(_retries.pause(attempt, asked) or 0.0)
             attempt += 1
 
     def _read(self) -> bool:
