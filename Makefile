@@ -28,8 +28,9 @@ dist: ## Build a release: a tarball and a Python wheel, in target/dist
 	@scripts/dist.sh
 
 # AGAIN=--again repeats each failed test once, alone, as in continuous integration.
-test: setup ## Run all checks: lints, tests, foreign clients; prints the time of each step and the slowest tests
-	@scripts/test.py $(AGAIN)
+test: ## Run all checks: lints, tests, foreign clients; prints the time of each step and the slowest tests
+	@scripts/setup.sh run
+	@scripts/test.py --setup $(AGAIN)
 
 test-one: ## Run the tests over HTTP whose names contain NAME: make test-one NAME=batches::
 	@test -n "$(NAME)" || { echo "name a test or a module: make test-one NAME=batches::"; exit 1; }

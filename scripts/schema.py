@@ -38,7 +38,7 @@ date. The files in [migrations](../migrations) have every column with its reason
 AREAS = [
     ("Kernel: identity and access", "principals keys agent_sessions people provider_accounts identities server_keys intents access access_requests assignments"),
     ("Kernel: spending, stops and quotas", "teams spending stops quotas"),
-    ("Kernel: inboxes, loops and notifications", "inboxes loops notifications"),
+    ("Kernel: inboxes, loops and notifications", "inboxes loops message_days notifications"),
     ("Kernel: logs, webhooks and servers", "log global_order event_retention order_retention search cursors webhooks idempotency checkpoints nodes schema_floor"),
     ("OpenIntent: channels, agents and work", "channels messages request_waits agents plans tasks leases lease_waits arbitration graphs"),
     ("OpenIntent: costs, failures and governance", "portfolios attachments costs retry_policies failures permits escalations violations coordinators suspensions"),

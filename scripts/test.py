@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs the test suite step by step, and prints the duration of each step and the ten slowest tests.
 
-    scripts/test.py [--again] [STEP ...]        steps: see STEPS; defaults to all of them
+    scripts/test.py [--again] [--setup] [STEP ...]        steps: see STEPS; defaults to all of them
 
 With --again each failed test is repeated alone after its step. A test that passes then is printed under FLAKY with the log of its failure;
-more than two flaky tests, or one that fails again, fail the run.
+more than two flaky tests, or one that fails again, fail the run. With --setup missing tools are installed beside the first steps.
 """
 import argparse
 import contextlib
@@ -54,6 +54,29 @@ class Failure:
 
     def __init__(self, name, log, alone, cwd=ROOT):
         self.name, self.log, self.alone, self.cwd = name, log, alone, cwd
+
+
+class Setup:
+    """scripts/setup.sh, beside the steps that compile: it mostly waits for downloads. On a terminal it may ask, and comes first."""
+
+    def __init__(self):
+        self.began = time.monotonic()
+        self.log = tempfile.TemporaryFile()
+        words = [ROOT / "scripts" / "setup.sh"]
+        if sys.stdin.isatty():
+            subprocess.run(words, cwd=ROOT, check=True)
+        self.child = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+
+    def finish(self):
+        """Waits for its end, and ends the run if it fails: no step after it could pass."""
+        waited = time.monotonic()
+        status = self.child.wait()
+        self.log.seek(0)
+        print(self.log.read().decode(errors="replace"), end="", flush=True)
+        if status != 0:
+            sys.exit(f"=== FAILED: scripts/setup.sh ended with {status}, so no test could run")
+        now = time.monotonic()
+        print(f"\n=== everything is installed; it took up to {now - self.began:.0f} s, of which {now - waited:.0f} s were waited for", flush=True)
 
 
 class Run:
@@ -155,7 +178,14 @@ def lint(_run):
 
 
 def build(_run):
+    """Compiles the tests, and with them the program that the other steps run."""
     command("cargo", "test", "--workspace", "--no-run")
+    # Where features differ for tests alone, the program would be compiled again, with nearly every crate below it.
+    said = subprocess.run(["cargo", "build", "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    artifacts = [line for line in map(json.loads, said.splitlines()) if line["reason"] == "compiler-artifact"]
+    if twice := [line["target"]["name"] for line in artifacts if not line["fresh"]]:
+        print("compiled for `cargo test`, and again for `cargo build`: " + ", ".join(twice) + "; give both the same features in Cargo.toml")
+        raise subprocess.CalledProcessError(1, "cargo build")
     return []
 
 
@@ -287,19 +317,27 @@ def page(run, file):
     return failures
 
 
+# Steps that need only the compiler and PostgreSQL's programs.
+COMPILING = ("lint", "build")
 STEPS = {"lint": lint, "build": build, "rust": rust, "bench": bench, "clients": clients, "packaging": packaging, "web": web}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--again", action="store_true", help="run a failed test once more, alone")
+    parser.add_argument("--setup", action="store_true", help="install missing tools beside the steps that compile")
     parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(STEPS))
     asked = parser.parse_args()
     if unknown := [name for name in asked.steps if name not in STEPS]:
         parser.error(f"{', '.join(unknown)}: there are {', '.join(STEPS)}")
-    run = Run(asked.again)
+    run, setup = Run(asked.again), Setup() if asked.setup else None
     for name in asked.steps or STEPS:
+        if setup and name not in COMPILING:
+            setup.finish()
+            setup = None
         run.step(name, STEPS[name])
+    if setup:
+        setup.finish()
     sys.exit(0 if run.report() else 1)
 
 

@@ -5,7 +5,7 @@ mod database;
 mod limits;
 mod listening;
 mod pools;
-mod provider;
+pub(crate) mod provider;
 pub(crate) mod routes;
 mod senders;
 mod sockets;
@@ -270,7 +270,7 @@ impl Server {
         if background {
             let peers = PeerSetup { node, bus: config.bus.clone(), port: port.clone() };
             background::start(&ctx, &sweeping, peers, &senders, &lookout, &tasks).await?;
-            listening::watch(certificate.as_ref(), &tasks);
+            listening::watch(certificate.as_ref(), &ctx.metrics, &tasks);
             confirming::start(&ctx.with_pool(watch.clone()), node, &routes.confirmations, &tasks);
         }
         let spans = spans(&config, &ctx)?;

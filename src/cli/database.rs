@@ -1,6 +1,7 @@
 //! `entente migrate` and `entente doctor`: preparing and checking the database.
 
 use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use entente_domain::clock::Clock as _;
@@ -21,9 +22,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::{Database, named_database};
 use super::{Done, Failure};
+use crate::background::egress::{SystemNames, Trust};
 use crate::config::Config;
 use crate::config::bus::BusConfig;
 use crate::startup::StartError;
+use crate::startup::provider::provider;
 use crate::startup::routes::{Routes, no_session, unfit};
 use crate::telemetry;
 
@@ -113,6 +116,7 @@ pub(super) async fn doctor() -> Done {
             Err(why) => findings.say(false, &why)?,
         }
     }
+    ask_provider(&mut findings, &config).await?;
     match config.database_url.as_deref().map(entente_store::options) {
         Some(Some(options)) => {
             findings.note(&format!(
@@ -137,6 +141,19 @@ pub(super) async fn doctor() -> Done {
         0 => Ok(()),
         n => Err(format!("{n} of the above needs attention").into()),
     }
+}
+
+/// Asks the provider with whose accounts people log in for its addresses and keys.
+async fn ask_provider(findings: &mut Findings, config: &Config) -> Done {
+    let trust = Trust { names: Arc::new(SystemNames), authorities: config.tls.authorities.clone() };
+    let Some(provider) = provider(config, &trust)? else { return Ok(()) };
+    match provider.check().await {
+        Ok(()) => {
+            findings.note("the OpenID Connect provider answers, and its addresses and keys can be used")?;
+        }
+        Err(fault) => findings.say(false, &format!("ENTENTE_OIDC_ISSUER: nobody can log in: {fault}"))?,
+    }
+    Ok(())
 }
 
 /// Inspects a private PostgreSQL.

@@ -9,6 +9,7 @@ mod dev_keys;
 mod first_key;
 mod private_file;
 mod prune;
+mod ready;
 mod run;
 mod stdio;
 mod vault_key;
@@ -50,6 +51,8 @@ enum Command {
     Migrate,
     /// Check the configuration and the database, and print remedies
     Doctor,
+    /// Ask the server of this configuration, on this machine, whether it is ready, for a health check; fails unless it is
+    Ready,
     /// Delete now what is past its retention, or count it; servers may run meanwhile
     Prune(prune::Prune),
     /// Back up the database, and the keys outside of it, into a directory; servers may run meanwhile
@@ -118,6 +121,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Demo(demo) => demo.run().await,
         Command::Migrate => database::migrate().await,
         Command::Doctor => database::doctor().await,
+        Command::Ready => ready::run().await,
         Command::Prune(prune) => prune.run().await,
         Command::Backup(backup) => backup.run().await,
         Command::Restore(restore) => restore.run().await,

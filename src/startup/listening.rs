@@ -11,6 +11,7 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{HttpServer, web};
 use entente_api::ApiState;
 use entente_api::app::application;
+use entente_runtime::metrics::Metrics;
 use entente_runtime::sockets;
 use entente_runtime::tasks::Tasks;
 use entente_runtime::tls::listener::Certificate;
@@ -41,13 +42,14 @@ pub(super) async fn certificate(config: &Config) -> Result<Option<Arc<Certificat
 }
 
 /// Takes new files of the certificate while the server runs.
-pub(super) fn watch(certificate: Option<&Arc<Certificate>>, tasks: &Tasks) {
+pub(super) fn watch(certificate: Option<&Arc<Certificate>>, metrics: &Metrics, tasks: &Tasks) {
     let Some(certificate) = certificate.map(Arc::clone) else { return };
-    let stopping = tasks.stopping().clone();
+    let (stopping, metrics) = (tasks.stopping().clone(), metrics.clone());
     tasks.keep("certificate", move || {
         let (certificate, stopping) = (Arc::clone(&certificate), stopping.clone());
+        let metrics = metrics.clone();
         async move {
-            let _stopped = stopping.run_until_cancelled(certificate.watch()).await;
+            let _stopped = stopping.run_until_cancelled(certificate.watch(&metrics)).await;
         }
     });
 }

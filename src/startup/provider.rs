@@ -19,7 +19,7 @@ const ANSWER_BYTES: usize = 1024 * 1024;
 ///
 /// The operator sets its URL, but its documents name further addresses, so it reaches no more of the own network than the
 /// operator has listed.
-pub(super) fn provider(config: &Config, trust: &Trust) -> Result<Option<Arc<Provider>>, StartError> {
+pub(crate) fn provider(config: &Config, trust: &Trust) -> Result<Option<Arc<Provider>>, StartError> {
     let Some(provider) = &config.provider else { return Ok(None) };
     let egress = Egress::to_tools(&provider.allow, trust).map_err(StartError::Egress)?;
     let guarded = Arc::new(Guarded(Arc::new(egress)));

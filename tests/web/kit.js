@@ -13,7 +13,7 @@ const root = join(here, "..", "..");
 export const output = join(here, "output");
 mkdirSync(output, { recursive: true });
 
-const program = process.env.ENTENTE_PROGRAM ?? join(root, "target", "debug", "entente");
+export const program = process.env.ENTENTE_PROGRAM ?? join(root, "target", "debug", "entente");
 // ENTENTE_BROWSER takes precedence; scripts/setup.sh searches the same paths.
 const browserPath = [process.env.ENTENTE_BROWSER, ...["chromium", "chromium-browser", "google-chrome"].flatMap((name) =>
   (process.env.PATH ?? "").split(":").map((dir) => join(dir, name))),

@@ -5,8 +5,9 @@
 
 import { after, afterEach, before, test } from "node:test";
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { close, closeWindows, output, ownPassword, serve, serveBeside, until, window } from "./kit.js";
+import { close, closeWindows, output, ownPassword, program, serve, serveBeside, until, window } from "./kit.js";
 import { CLIENT, LIES, SECRET, Visitor, complaint, freePort, pretend, provide } from "./provider.js";
 
 const PASSWORD = "four plain words here";
@@ -35,6 +36,23 @@ afterEach(closeWindows);
 after(async () => {
   await close();
   for (const one of [creating, doubting, server, provider, liar]) await one?.stop();
+});
+
+/** Runs `entente doctor` beside a server, with these settings. The provider lives in this process, which must not block. */
+async function doctor(settings) {
+  const child = spawn(program, ["doctor"], { cwd: output, env: { ...process.env, ...settings }, stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => { said += bytes; });
+  await new Promise((resolve) => child.once("close", resolve));
+  return said;
+}
+
+test("the doctor asks the provider", async () => {
+  const settings = { ENTENTE_DATA_DIR: server.data_dir, ENTENTE_PUBLIC_URL: server.url, ENTENTE_OIDC_ISSUER: provider.issuer,
+    ENTENTE_OIDC_ALLOW: "localhost", ENTENTE_OIDC_CLIENT_ID: CLIENT, ENTENTE_OIDC_CLIENT_SECRET: SECRET };
+  assert.match(await doctor(settings), /^ok {4}the OpenID Connect provider answers/m);
+  const wrong = await doctor({ ...settings, ENTENTE_OIDC_ISSUER: `${provider.issuer}/elsewhere` });
+  assert.match(wrong, /^FAULT ENTENTE_OIDC_ISSUER: nobody can log in: /m);
 });
 
 const person = (id) => server.admin.post("/principals", { id, kind: "human" });

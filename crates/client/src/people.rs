@@ -52,6 +52,12 @@ enum Verb {
         #[arg(long)]
         admin: bool,
     },
+    /// Release a person from their account at the OpenID Connect provider: their logins end, and the next account with
+    /// their name becomes the person
+    Release {
+        /// The person's id
+        id: String,
+    },
 }
 
 impl People {
@@ -76,6 +82,7 @@ impl People {
                 let path = format!("/people/{}/password", segment(&id));
                 api.act(reqwest::Method::PUT, &path, &body).await?
             }
+            Verb::Release { id } => api.delete(&format!("/people/{}/account", segment(&id))).await?,
         };
         self.remote.show(&answer, &[])
     }

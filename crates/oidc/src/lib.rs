@@ -159,6 +159,14 @@ impl Provider {
         &self.settings.label
     }
 
+    /// Checks that the provider answers, and that its addresses and keys can be used.
+    ///
+    /// # Errors
+    /// [`Fault::Away`], [`Fault::Distrusted`].
+    pub async fn check(&self) -> Result<(), Fault> {
+        self.known.current(&*self.transport, None).await.map(|_found| ())
+    }
+
     /// Returns the URL at the provider that the browser is sent to.
     ///
     /// # Errors

@@ -81,6 +81,8 @@ pub struct Metrics {
     pub quota_refusals: Family<QuotaLabels, Counter>,
     /// Commands handed to the servers that own their intents.
     pub forwards: Family<ForwardLabels, Counter>,
+    /// End of the listener's certificate, in seconds since 1970; nothing without a certificate.
+    pub certificate_end: Family<NoLabels, Gauge>,
     /// 1 while the database answers.
     pub database_up: Gauge,
     /// Deliveries to webhook receivers.
@@ -158,6 +160,7 @@ impl Metrics {
             auth: Family::default(),
             quota_refusals: Family::default(),
             forwards: Family::default(),
+            certificate_end: Family::default(),
             database_up: Gauge::default(),
             webhooks: Family::default(),
             notifications: Family::default(),
@@ -176,6 +179,12 @@ impl Metrics {
         metrics.register_messages(&mut registry);
         registry.register("keys_judged", "Presented keys by outcome", metrics.auth.clone());
         registry.register("forwards", "Commands handed to other servers", metrics.forwards.clone());
+        registry.register_with_unit(
+            "certificate_end_timestamp",
+            "End of the listener's certificate, in seconds since 1970",
+            Unit::Seconds,
+            metrics.certificate_end.clone(),
+        );
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
         registry.register_collector(Box::new(Arc::clone(&metrics.pools)));
         metrics.register_jobs(&mut registry);

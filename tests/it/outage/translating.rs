@@ -29,7 +29,7 @@ async fn take_back(pool: &Pool) {
         DROP TRIGGER forget_words ON messages; DROP TRIGGER forget_words ON events; DROP TRIGGER forget_words ON jobs;
         DROP FUNCTION forget_log_words, forget_job_words;
         DROP VIEW search_backlog; DROP TABLE search_documents, search_position;
-        DROP VIEW loop_backlog; DROP TABLE loop_policies, talks, lineages, loop_holds, loop_news, loop_cursor;
+        DROP VIEW loop_backlog; DROP TABLE loop_policies, talks, lineages, loop_holds, loop_news, loop_cursor, message_days;
         DROP TABLE inboxes, inbox_entries, inbox_readers, inbox_cursor;
         DROP TABLE quotas, stored_parts, stored_totals, storage_clock;
         ALTER TABLE messages DROP COLUMN principal_id;

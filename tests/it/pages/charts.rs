@@ -2,6 +2,7 @@
 
 use crate::arcp::jobs::Hand;
 use crate::harness::{World, json, send, talk};
+use crate::kernel::loops::follow;
 use crate::kernel::people::logged_in;
 
 #[tokio::test]
@@ -41,6 +42,54 @@ async fn charts_show_what_was_done_and_only_what_one_may_see() {
     assert!(own.contains("No jobs have ended.") && own.contains("median, minutes"), "{own}");
     let mut ben = logged_in(&world, "human.ben", false).await;
     assert!(ben.get("/charts?days=x").await.text.contains("No question was answered."));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn messages_are_counted_by_day_and_sender_once() {
+    let world = World::start().await;
+    let ann = world.agent("agent.ann").await;
+    let (_, channel) = talk(&ann, json!({})).await;
+    send(&ann, &channel, json!({ "sender": "agent.ann", "payload": {} })).await;
+    // What was sent before the follower began is not counted.
+    follow(&world).await;
+    let bea = world.agent("agent.bea").await;
+    let mut ada = logged_in(&world, "human.ada", false).await;
+    let by_ada = world.human("human.ada").await;
+    for (client, name, count) in [(&ann, "agent.ann", 3), (&bea, "agent.bea", 2), (&by_ada, "human.ada", 1)] {
+        for _ in 0..count {
+            send(client, &channel, json!({ "sender": name, "payload": {} })).await;
+        }
+    }
+    follow(&world).await;
+    follow(&world).await;
+    let mut eve = logged_in(&world, "human.eve", true).await;
+    let first = world.ctx().now().format("%Y-%m-%d").to_string();
+    let page = eve.get("/charts").await.text;
+    for part in ["agent.ann: 3", "agent.bea: 2", "human.ada: 1"] {
+        assert!(page.contains(&format!("<title>{first} {part}</title>")), "no `{part}` in {page}");
+    }
+    let own = ada.get("/charts").await.text;
+    assert!(own.contains(&format!("<title>{first} human.ada: 1</title>")), "{own}");
+    assert!(!own.contains("agent.ann: ") && !own.contains("agent.bea: "), "{own}");
+
+    // A day later a count of its own begins, and a step that is long after both deletes them.
+    world.clock.advance(24 * 3_600);
+    send(&bea, &channel, json!({ "sender": "agent.bea", "payload": {} })).await;
+    follow(&world).await;
+    let second = world.ctx().now().format("%Y-%m-%d").to_string();
+    let mut eve = logged_in(&world, "human.eva", true).await;
+    let page = eve.get("/charts").await.text;
+    for part in [format!("{first} agent.bea: 2"), format!("{second} agent.bea: 1")] {
+        assert!(page.contains(&format!("<title>{part}</title>")), "no `{part}` in {page}");
+    }
+    world.clock.advance(101 * 24 * 3_600);
+    send(&world.any().acting_as("agent.cid"), &channel, json!({ "sender": "agent.cid", "payload": {} }))
+        .await;
+    follow(&world).await;
+    let left: Vec<String> =
+        sqlx::query_scalar("SELECT sender FROM message_days").fetch_all(&world.ctx().pool).await.unwrap();
+    assert_eq!(left, ["agent.cid"]);
     world.end().await;
 }
 

@@ -1,4 +1,4 @@
-//! The page of charts: spending by agent, finished and failed jobs, and the time that answers took, each by day, and where
+//! The page of charts: messages and spending by agent, finished and failed jobs, and the time that answers took, each by day, and where
 //! the budgets will be at the end of their windows.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::spending::Usage;
 use entente_kernel::spending::reports::{Division, ReportAsk};
 use entente_kernel::spending::{budgets, reports};
-use entente_kernel::{Caller, Outcome, overview};
+use entente_kernel::{Caller, Outcome, loops, overview};
 use serde::Deserialize;
 
 use super::bars::{Chart, Sums, draw};
@@ -71,6 +71,7 @@ async fn show(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Aske
     let first = (now - TimeDelta::days(i64::from(range - 1))).date_naive();
     let from = first.and_hms_opt(0, 0, 0).map_or(now, |start| start.and_utc());
     let mut charts = spending(ctx, caller, from, &days).await?;
+    charts.push(messages(ctx, caller, from, &days).await?);
     charts.push(work(ctx, caller, from, &days).await?);
     charts.push(answers(ctx, caller, from, &days).await?);
     let usages = budgets::list(ctx, caller, None, None, BUDGETS).await?;
@@ -126,6 +127,17 @@ async fn spending(ctx: &Ctx, caller: &Caller, from: Timestamp, days: &[String]) 
         draw(format!("spent-{index}"), format!("Spent by agent, {unit}"), empty, sums, days)
     };
     Ok(units.into_iter().take(UNITS).zip(0_u32..).map(chart).collect())
+}
+
+/// Draws how many messages each agent sent.
+async fn messages(ctx: &Ctx, caller: &Caller, from: Timestamp, days: &[String]) -> Outcome<Chart> {
+    let mut sums = Sums::default();
+    for one in loops::sent_messages(ctx, caller, from).await? {
+        sums.add(&one.sender, &one.day, f64::from(u32::try_from(one.count).unwrap_or(u32::MAX)));
+    }
+    // The follower that looks for loops counts them.
+    let empty = "No messages were counted. A server counts them while it looks for loops (ENTENTE_LOOPS).";
+    Ok(draw("messages".to_owned(), "Messages by sender".to_owned(), empty, sums, days))
 }
 
 async fn work(ctx: &Ctx, caller: &Caller, from: Timestamp, days: &[String]) -> Outcome<Chart> {

@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::days;
 use super::rows::{self, StoredHold, TalkChanges};
 use super::works::{self, Given};
 use crate::log::GlobalPosition;
@@ -95,6 +96,7 @@ pub async fn step(ctx: &Ctx, entries: i64) -> Outcome<Step> {
     let given = works::given(&mut tx, &parts).await?;
     let due = rows::due(&mut tx, now, TALKS).await?;
     let is_full = i64::try_from(due.len()).is_ok_and(|count| count >= TALKS);
+    days::add(&mut tx, said.iter().map(|one| (one.sender.as_str(), one.at)), now).await?;
     let have_changed = hear(ctx, &mut tx, &said, &given, due, now).await?;
     if parts.reached != cursor {
         rows::move_cursor(&mut tx, Some(parts.reached)).await?;

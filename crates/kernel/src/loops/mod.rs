@@ -1,8 +1,9 @@
 //! Loops and storms among agents: lineages of messages, the policies of intents, and what follows.
 //!
-//! `follower.rs` reads messages, and `works.rs` what agents are given to do, behind their writers; nothing is added to a send but one look at a copy in memory
-//! (`holds.rs`). What a loop is, and who may go on, is decided in `entente_domain::loops`.
+//! `follower.rs` reads messages, and `works.rs` what agents are given to do, behind their writers; nothing is added to a
+//! send but one look at a copy in memory (`holds.rs`). `days.rs` counts the messages for charts. What a loop is, and who may go on, is decided in `entente_domain::loops`.
 
+mod days;
 pub mod follower;
 pub mod holds;
 mod rows;
@@ -26,6 +27,7 @@ use self::rows::{TalkChanges, Viewer};
 use crate::access::membership;
 use crate::access::membership::Membership;
 use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
+pub use days::{SentMessages, sent_messages};
 pub use holds::LoopHolds;
 pub use rows::ShownLineage;
 

@@ -125,3 +125,7 @@ pub(crate) struct CacheLookupLabels {
     /// `hit` or `miss`.
     pub result: &'static str,
 }
+
+/// Labels of a metric that has no value at times, unlike a metric without a family.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct NoLabels {}

@@ -18,6 +18,8 @@ use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, Error, InconsistentKeys, RootCertStore, ServerConfig};
 
+use crate::metrics::{Metrics, NoLabels};
+
 /// Time between two looks at the files.
 pub const LOOK: Duration = Duration::from_secs(5);
 
@@ -168,9 +170,12 @@ impl Certificate {
         }
     }
 
-    /// Looks at the files for ever, and logs what happens.
-    pub async fn watch(&self) {
+    /// Looks at the files for ever, logs what happens, and keeps the metric of the certificate's end.
+    pub async fn watch(&self, metrics: &Metrics) {
         loop {
+            if let Some(end) = self.end().and_then(|end| i64::try_from(end.as_secs()).ok()) {
+                metrics.certificate_end.get_or_create(&NoLabels {}).set(end);
+            }
             self.report(UnixTime::now());
             tokio::time::sleep(LOOK).await;
             match self.look().await {
@@ -191,8 +196,8 @@ impl Certificate {
 
     /// Logs once a day that the certificate ends soon, or has ended.
     fn report(&self, now: UnixTime) {
-        let until = self.served.get().cert.first().and_then(end);
-        let Some(until) = until.filter(|until| until.as_secs() < now.as_secs() + NOTICE.as_secs()) else {
+        let Some(until) = self.end().filter(|until| until.as_secs() < now.as_secs() + NOTICE.as_secs())
+        else {
             return;
         };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,7 +211,11 @@ impl Certificate {
     /// Returns when the served certificate ends, in words.
     #[must_use]
     pub fn until(&self) -> String {
-        self.served.get().cert.first().and_then(end).map_or_else(|| "unknown".to_owned(), written)
+        self.end().map_or_else(|| "unknown".to_owned(), written)
+    }
+
+    fn end(&self) -> Option<UnixTime> {
+        self.served.get().cert.first().and_then(end)
     }
 }
 

@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use entente_runtime::tls::listener::{Certificate, CertificateFiles, Look};
 use entente_runtime::tls::{self, Authorities};
+use futures_util::{SinkExt as _, StreamExt as _};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
     date_time_ymd,
 };
 use reqwest::tls::TlsInfo;
+use tokio_tungstenite::tungstenite::Message;
 
 use crate::harness::process::Place;
+use crate::harness::socket::hello;
 use crate::harness::{ANY, Setup, Value, World, http, json, subscribe};
 
 /// Names of the server in its certificates.
@@ -324,6 +327,90 @@ fn entente(authority: &Authority, arguments: &[&str], settings: &[(&str, &str)])
     program.args(arguments).env_clear().current_dir(&authority.place.0);
     program.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     program.envs(settings.iter().copied()).output().unwrap()
+}
+
+#[tokio::test]
+async fn a_session_over_tls_runs_a_job() {
+    let authority = Authority::new("tls-socket");
+    let (world, _) = authority.serve().await;
+    let config = tls::client(&Authorities::read(&authority.file("ca.crt")).unwrap()).unwrap();
+    let stream = tokio::net::TcpStream::connect(world.address).await.unwrap();
+    let name = "localhost".try_into().unwrap();
+    let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let url = format!("wss://localhost:{}/arcp", world.address.port());
+    let (mut wire, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
+    let mut say = async |kind: &str, payload: Value| {
+        let id = format!("m-{kind}");
+        let frame = json!({ "arcp": "1.1", "id": id, "type": kind, "payload": payload });
+        wire.send(Message::text(frame.to_string())).await.unwrap();
+        loop {
+            if let Message::Text(text) = wire.next().await.unwrap().unwrap() {
+                return serde_json::from_str::<Value>(&text).unwrap();
+            }
+        }
+    };
+    let welcome = say("session.hello", hello(ANY, &["heartbeat"])).await;
+    assert_eq!(welcome["type"], "session.welcome", "{welcome}");
+    let answer =
+        say("session.ping", json!({ "nonce": "over TLS", "sent_at": "2026-11-27T20:00:00.000Z" })).await;
+    assert_eq!(
+        (&answer["type"], &answer["payload"]["ping_nonce"]),
+        (&json!("session.pong"), &json!("over TLS")),
+        "{answer}"
+    );
+    // One without TLS is no session.
+    let plain = tokio::net::TcpStream::connect(world.address).await.unwrap();
+    let refused = tokio_tungstenite::client_async(format!("ws://{}/arcp", world.address), plain).await;
+    assert!(refused.is_err(), "a listener with TLS speaks without it");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_health_check_asks_the_server_of_its_settings() {
+    let authority = Authority::new("tls-ready");
+    let (encrypted, _) = authority.serve().await;
+    let plain = World::start().await;
+    let ready = |world: &World, tls: bool| {
+        // As in a container: the server listens everywhere, and the check comes from the same machine.
+        let bind = format!("0.0.0.0:{}", world.address.port());
+        let mut settings = vec![("ENTENTE_BIND", bind.as_str())];
+        settings.extend(tls.then(|| authority.settings()).into_iter().flatten());
+        let ended = tokio::task::block_in_place(|| entente(&authority, &["ready"], &settings));
+        (ended.status.success(), String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap())
+    };
+    assert_eq!(ready(&encrypted, true), (true, String::new()));
+    assert_eq!(ready(&plain, false), (true, String::new()));
+    for (world, tls) in [(&encrypted, false), (&plain, true)] {
+        let (is_ready, said) = ready(world, tls);
+        assert!(!is_ready && said.contains("the server does not answer at http"), "{said}");
+    }
+    plain.server.api.draining.cancel();
+    let (is_ready, said) = ready(&plain, false);
+    assert!(!is_ready && said.contains("the server is not ready: ") && said.contains("draining"), "{said}");
+    plain.end().await;
+    let (is_ready, said) = ready(&encrypted, true);
+    assert!(is_ready, "{said}");
+    encrypted.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_the_certificate_is_a_metric_of_servers_that_have_one() {
+    let authority = Authority::new("tls-metric");
+    authority.put(&authority.current());
+    let world = World::with(Setup { settings: authority.settings(), live: true }).await;
+    let metrics = async || {
+        let answer =
+            authority.client().get(format!("https://{}/metrics", world.address)).send().await.unwrap();
+        answer.text().await.unwrap()
+    };
+    // 2500-01-01.
+    while !metrics().await.contains("\nentente_certificate_end_timestamp_seconds 16725225600\n") {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    world.server.stop().await;
+    let plain = World::with(Setup { live: true, ..Setup::default() }).await;
+    assert!(!plain.server.ctx.metrics.text().contains("certificate_end_timestamp_seconds "));
+    plain.server.stop().await;
 }
 
 #[test]

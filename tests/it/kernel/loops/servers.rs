@@ -103,7 +103,13 @@ async fn a_follower_that_is_killed_loses_and_repeats_nothing() {
         }
         last
     };
+    // The counts of the charts come from the same steps.
+    let charted = async || -> i64 {
+        let sum = "SELECT coalesce(sum(messages), 0)::bigint FROM message_days";
+        sqlx::query_scalar(sum).fetch_one(&pool).await.unwrap()
+    };
     let unread = count().await - settled().await;
+    let uncharted = count().await - charted().await;
     for _ in 0..4 {
         let dying = a.client(&key_of("agent.ada"));
         let on_dying = async {
@@ -124,6 +130,7 @@ async fn a_follower_that_is_killed_loses_and_repeats_nothing() {
         (a, _) = launch.start().await;
     }
     assert_eq!(count().await - settled().await, unread, "each message counts once");
+    assert_eq!(count().await - charted().await, uncharted, "each message is counted once for the charts");
     let steps = told(&ada, &intent).await;
     assert_eq!(steps.iter().filter(|(kind, _)| kind == "loop.found").count(), 1, "{steps:?}");
     a.terminate();

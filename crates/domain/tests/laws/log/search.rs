@@ -58,6 +58,8 @@ proptest! {
 
     #[test]
     fn marked_parts_are_the_text_and_mark_its_words(text in "\\PC{0,60}", word in "[a-z\u{e9}]{1,5}", at in 0..60_usize) {
+        // That one is an operator of searches.
+        prop_assume!(word != "or");
         let query = Query::parse(&word).unwrap();
         let texts = [text.clone(), format!("{text} {} {text}", word.to_uppercase()), text.chars().take(at).collect()];
         for text in texts {
