@@ -65,9 +65,10 @@ sqlx: ## Record all queries and their types in .sqlx, from the migrations
 schema: ## Draw docs/schema.md, from the migrations
 	@scripts/schema.py
 
-bless: ## Regenerate openapi/entente.json
+bless: ## Regenerate openapi/entente.json, and the core of our own client from it
 	cargo run --quiet -- openapi > openapi/entente.json.tmp
 	mv openapi/entente.json.tmp openapi/entente.json
+	@scripts/clients.py
 
 deny: ## Check licences, advisories and sources of the dependencies; installs cargo-deny if it is missing
 	@scripts/setup.sh deny

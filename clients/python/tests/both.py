@@ -7,7 +7,7 @@ import threading
 from entente import AsyncEntente, Entente
 
 # No operation of a test takes longer, in seconds.
-PATIENCE = 40
+PATIENCE = 60
 
 
 class Loop:

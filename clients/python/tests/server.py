@@ -37,7 +37,7 @@ class Server:
             self.process = subprocess.Popen(
                 [PROGRAM, "dev", "--bind", "127.0.0.1:0", "--data-dir", "data", *seeds],
                 cwd=self.home,
-                env=environment | {"ENTENTE_REFUSED_SUBSCRIBE_SECONDS": "1"},
+                env=environment | {"ENTENTE_REFUSED_SUBSCRIBE_SECONDS": "0"},
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,

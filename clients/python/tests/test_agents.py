@@ -16,7 +16,7 @@ class Seen(list):
     """What handlers were called with."""
 
     def wait(self, count):
-        end = time.monotonic() + 15
+        end = time.monotonic() + 40
         while len(self) < count:
             assert time.monotonic() < end, self
             time.sleep(0.02)
@@ -53,7 +53,7 @@ def running(made):
     thread = threading.Thread(target=made.run)
     thread.start()
     with Entente(*made._address, made.agent_id) as client:
-        end = time.monotonic() + 15
+        end = time.monotonic() + 40
         while time.monotonic() < end:
             with contextlib.suppress(NotFoundError):
                 client.call(operations.get_inbox(made.agent_id))

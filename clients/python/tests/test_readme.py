@@ -89,7 +89,7 @@ def test_a_decision(start, server):
     key = let_in(server, "human.dev")
     program = start("A decision")
     with httpx.Client(base_url=f"{server.url}/api/v1", headers={"X-API-Key": key}) as person:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             waiting = person.get("/moments/inbox").raise_for_status().json()["moments"]
             found = [one["id"] for one in waiting if one["binding_moment"]["question"]["stem"] == "When should it go out?"]
@@ -105,7 +105,7 @@ def test_a_worker_and_an_agent(start, server, ada):
     goal = ada.create_intent("Clarify")
     talk = ada.channels.open("data-clarification", goal.id)
     with Entente(server.url, server.key, "agent.data") as data:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             try:
                 data.call(operations.get_inbox("agent.data"))

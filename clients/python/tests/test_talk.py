@@ -43,7 +43,7 @@ def test_nobody_answers_in_time(ada, talk):
     begun = time.monotonic()
     with pytest.raises(MessageTimeoutError) as told:
         talk.ask("agent.bob", {"question": "?"}, timeout=1)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
     assert told.value.request.id in str(told.value)
     assert ada.ask_all(talk.id, "agent.ada", "agent.bob", {"question": "?"}, timeout=1) == []
 
@@ -132,7 +132,7 @@ def test_a_server_that_stays_away_is_told_after_the_clients_patience(join, proxy
     begun = time.monotonic()
     with pytest.raises(ConnectionLostError) as away:
         ada.whoami()
-    assert 0.5 <= time.monotonic() - begun < 5
+    assert 0.5 <= time.monotonic() - begun < 20
     assert not away.value.may_have_happened
 
 

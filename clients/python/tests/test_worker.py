@@ -104,7 +104,10 @@ def test_jobs_run_at_once_up_to_the_limit(work, bob, name):
     async def slow(job):
         running.append(job.id)
         most.append(len(running))
-        await asyncio.sleep(0.2)
+        # The first three wait for each other, so they run at once, however slow the machine is.
+        while len(most) < 3:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
         running.remove(job.id)
 
     work(name, slow, concurrency=3)
@@ -129,11 +132,11 @@ def test_a_cancelled_job_stops(work, bob, name, kind):
 
     work(name, endless if kind == "async" else endless_blocking)
     made = bob.submit_job(name)
-    assert begun.wait(10)
+    assert begun.wait(30)
     bob.call(operations.cancel_job(made.job_id, {"session_id": made.session_id, "grace_sec": 30}))
     started = time.monotonic()
     assert bob.wait_for_job(made.job_id).status == "cancelled"
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 25
 
 
 def test_a_stopped_worker_hands_back_and_the_next_goes_on(work, bob, name):
@@ -147,7 +150,7 @@ def test_a_stopped_worker_hands_back_and_the_next_goes_on(work, bob, name):
 
     worker, thread = work(name, half, grace=0.1)
     made = bob.submit_job(name)
-    assert begun.wait(10)
+    assert begun.wait(30)
     worker.stop()
     thread.join(10)
     assert not thread.is_alive()
@@ -244,7 +247,7 @@ def test_a_worker_survives_the_restart_of_its_server(server, name):
         with talk.stream() as stream:
             talk.notify(None, {"n": 0})
             made = ada.submit_job(name)
-            assert begun.wait(10)
+            assert begun.wait(30)
             server.stop()
             go_on.set()
             proxy.aim(server.start().url)
