@@ -9,6 +9,7 @@ import uuid
 import httpx
 import pytest
 from entente import Agent, BaseAgent, Entente, MessageTimeoutError, NotFoundError, on_assignment, on_entry, on_message, operations
+from proxy import Proxy
 from server import AGENTS
 
 
@@ -170,6 +171,64 @@ def test_an_agent_that_dies_in_the_middle_answers_once(url, new, ada, intent):
         seen.wait(2)
         assert [one.payload for one in talk.read(request.id, to="agent.ada", wait=10).value] == [{"n": 1}]
     assert seen == [1, 1]
+
+
+def test_an_answer_that_could_not_be_marked_is_sent_once(url, new, ada, intent):
+    name, key = new("forgetful")
+    seen = Seen()
+
+    @Agent(name)
+    class Forgetful:
+        @on_message()
+        async def told(self, message):
+            seen.append(message.id)
+            return {"time": len(seen)}
+
+    ada.assign_agent(intent.id, name)
+    talk = ada.channels.open("talk", intent.id)
+    with running(Forgetful(url, key)):
+        pass
+    proxy = Proxy(url)
+    proxy.answer(f"POST /api/v1/agents/{name}/inbox/seen", 503, 1_000_000)
+    with running(Forgetful(proxy.url, key, grace=0.1)):
+        request = talk.send({}, to=name, message_type="request")
+        assert talk.read(request.id, wait=20).value[0].payload == {"time": 1}
+    proxy.close()
+    with running(Forgetful(url, key)):
+        seen.wait(2)
+    assert [one.payload for one in talk.messages() if one.message_type == "response"] == [{"time": 1}]
+    with running(Forgetful(url, key)):
+        talk.notify(name, {})
+        seen.wait(3)
+
+
+def test_an_assignment_of_the_first_run_that_was_cut_off_comes_again(url, new, ada, intent):
+    name, key = new("starter")
+    seen, told = Seen(), Seen()
+
+    @Agent(name)
+    class Starter:
+        @on_assignment
+        async def assigned(self, intent):
+            seen.append(intent.id)
+            if len(seen) == 1:
+                await asyncio.sleep(60)
+
+        @on_message()
+        async def told(self, message):
+            told.append(message.id)
+
+    ada.assign_agent(intent.id, name)
+    talk = ada.channels.open("talk", intent.id)
+    with running(Starter(url, key, grace=0.1)):
+        seen.wait(1)
+        talk.notify(name, {})
+        told.wait(1)
+    with running(Starter(url, key)):
+        seen.wait(2)
+        # What is not marked because of it comes again, too.
+        told.wait(2)
+    assert seen == [intent.id] * 2
 
 
 def test_handlers_hear_the_rest_of_the_inbox_and_errors_stop_nothing(url, new, ada, intent):

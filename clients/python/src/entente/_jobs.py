@@ -15,7 +15,7 @@ class JobState:
         self.cancelled = False
         self.lost = False
         self.reported = 0
-        # Begins the keys of this claim's events. The attempt's number would not do: a job that was handed back keeps it.
+        # Begins the keys of this claim's events: a job that was handed back is claimed again under the same number of its attempt.
         self.prefix = uuid.uuid4().hex[:16]
         self.signals: list[JobSignal] = list(claimed.signals or [])
 
