@@ -84,6 +84,7 @@ def test_a_task_is_claimed_by_one(ada, bob, intent):
         with pytest.raises(ConflictError):
             bob.claim_task(task.id).__enter__()
         claim.start()
+        claim.progress(rows=1)
         claim.client.log_event(intent.id, "comment", {"text": "collecting"})
         assert claim.complete({"rows": 3}).output == {"rows": 3}
     with pytest.raises(ClaimError):
@@ -126,6 +127,8 @@ def test_a_call_is_reserved_settled_and_refused_beyond_its_budget(server, ada, j
             assert refused.value.code == "BUDGET_EXHAUSTED"
             held.settle({unit: "0.25"})
         assert usage() == (0.25, 0)
+        spent = [line for line in ada.spend(by="agent").lines if line.unit == unit]
+        assert [(line.agent_id, float(line.amount)) for line in spent] == [("agent.ada", 0.25)]
         with ada.reserve({unit: "0.50"}):
             pass
         assert usage() == (0.25, 0)
@@ -165,6 +168,8 @@ def test_an_envelope_is_signed_verified_and_sent_once(ada, bob, join, proxy):
     assert receipt.verified.kid == key.kid
     found = box.read(after=seen, wait=5)
     assert [one["envelope"]["id"] for one in found["items"]] == [receipt.id]
+    with box.stream() as stream:
+        assert any(event.data["envelope"]["id"] == receipt.id for event in stream)
     assert box.acknowledge(found["items"][0]["seq"]).acked_seq >= found["items"][0]["seq"]
     forged = {**found["items"][0]["envelope"], "id": str(uuid.uuid4())}
     with pytest.raises(ApiError) as refused:

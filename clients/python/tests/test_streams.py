@@ -93,6 +93,7 @@ def test_an_inbox_is_read_once(ada, bob, talk):
     assert [entry.message.payload["n"] for entry in again.entries] == [2]
     assert inbox.mark(again).place == again.next_place
     assert inbox.read().entries == []
+    assert {"once"} <= {one.reader for one in inbox.state().readers}
 
 
 def test_an_inbox_is_followed(ada, bob, talk):

@@ -1,5 +1,7 @@
 # Messages, questions and answers of our own Python client, in both flavours.
 
+import copy
+import pickle
 import threading
 import time
 from datetime import datetime, timedelta, timezone
@@ -158,6 +160,15 @@ def test_errors_say_what_is_wrong_and_what_to_do(ada, join, talk):
     with pytest.raises(ConflictError) as twice:
         ada.create_channel(ada.get_channel(talk.id).intent_id, "talk")
     assert twice.value.code == "duplicate_name"
+
+
+def test_an_answer_can_be_copied_and_shows_what_it_has(ada):
+    found = ada.whoami()
+    for other in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
+        assert other == found and other.key.id == found.key.id
+    assert "agent.ada" in repr(found) and "kind" in found
+    with pytest.raises(AttributeError, match="has no member 'agentid'; it has"):
+        found.agentid  # noqa: B018
 
 
 def test_any_operation_can_be_called_and_unknown_members_pass(ada):

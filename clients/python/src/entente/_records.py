@@ -26,11 +26,16 @@ class Record:
     if not TYPE_CHECKING:  # so that a misspelt attribute is found before the program runs
 
         def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)  # of a record that is being copied, which has no members yet
             # A member may be called like a word of Python, and then has `_` at its end.
             member = name[:-1] if name.endswith("_") and name[:-1] in self._members else name
             if member not in self._members and name not in self._declared:
                 raise AttributeError(f"{type(self).__name__} has no member {name!r}; it has {', '.join(self._members)}")
             return _read(self._members.get(member), self._declared.get(name, ""))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._members,)
 
     def __getitem__(self, member: str) -> Any:
         return self._members[member]
