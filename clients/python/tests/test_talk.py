@@ -136,6 +136,8 @@ def test_a_server_that_stays_away_is_told_after_the_clients_patience(join, proxy
         ada.whoami()
     assert 0.5 <= time.monotonic() - begun < 20
     assert not away.value.may_have_happened
+    with pytest.raises(ConnectionLostError):
+        ada.stream().__enter__()
 
 
 def test_a_key_with_a_rate_is_slowed_and_not_refused(server, flavour, loop):

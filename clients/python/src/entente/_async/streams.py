@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -13,9 +16,11 @@ import httpx
 from .. import _retries, _sse
 from .._request import Request
 from .._sse import Event
-from ..errors import ApiError
+from ..errors import ApiError, ConnectionLostError
 from . import waiting
 from .transport import Transport
+
+log = logging.getLogger("entente")
 
 # The server says something every `ENTENTE_PING_SECONDS`, at most five minutes. After a longer silence the connection is dead.
 QUIET = 320.0
@@ -47,7 +52,7 @@ class Stream:
         self.missed = 0
 
     async def __aenter__(self) -> Stream:
-        await self._open()
+        await self._open(self._transport.settings.patience)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -85,12 +90,14 @@ class Stream:
         self._missed += missed
         self.missed += missed
 
-    async def _open(self) -> None:
-        """Connects, and waits until the server says that it follows; tries again for as long as the server is away."""
-        attempt = 0
+    async def _open(self, patience: float = math.inf) -> None:
+        """Connects, and waits until the server says that it follows; tries again for as long as the server is away. Only the first
+        connection has a limit: where there is no server, a program should learn of it."""
+        attempt, until = 0, time.monotonic() + patience
         while True:
             await self.aclose()
-            asked = None
+            asked: float | None = None
+            cause: Exception = EOFError("the stream ended before it began")
             try:
                 request = self._request
                 if self._reached is not None:
@@ -102,14 +109,19 @@ class Stream:
                 self._count(int(self._response.headers.get("entente-missed") or 0))
                 if self._frames or await self._read() or self._ends:
                     return
-            except httpx.TransportError:
-                pass
+            except httpx.TransportError as broken:
+                cause = broken
             except ApiError as refused:
                 if not _retries.passing(refused.status, may_repeat=True):
                     raise
-                asked = refused.retry_after
-            await waiting.sleep(_retries.pause(attempt, asked) or 0.0)
+                asked, cause = refused.retry_after, refused
+            pause = _retries.pause(attempt, asked, until - time.monotonic())
+            if pause is None:
+                raise ConnectionLostError(self._request.operation, cause, False) from cause
             attempt += 1
+            if attempt == 8:
+                log.warning("the stream of %s is away: %s; it is opened again", self._request.operation, cause)
+            await waiting.sleep(pause)
 
     async def _read(self) -> bool:
         """Reads until a frame is complete. Returns whether one came before the connection ended; a broken end is closed at once."""
