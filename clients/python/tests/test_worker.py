@@ -1,6 +1,7 @@
 # Workers of our own Python client: asynchronous functions and others, jobs that fail, are cancelled, survive the server and the worker.
 
 import asyncio
+import contextlib
 import threading
 import time
 import uuid
@@ -40,13 +41,13 @@ def work(url):
     yield started
     for worker, thread, client in running:
         worker.stop()
-        thread.join(20)
+        thread.join(40)
         assert not thread.is_alive()
         client.close()
 
 
 def wait_for_agent(client, name):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         if any(one.name == name for one in client.call(operations.list_inventory()).agents):
             return
@@ -238,10 +239,12 @@ def test_a_worker_survives_the_restart_of_its_server(server, name):
                 await asyncio.to_thread(go_on.wait, 40)
         return job.attempt
 
-    with Entente(proxy.url, AGENTS["agent.ada"]) as ada:
+    with contextlib.ExitStack() as ending, Entente(proxy.url, AGENTS["agent.ada"], patience=60) as ada:
+        ending.callback(proxy.close)
         worker = ada.worker(f"{name}@1.0.0", counting)
         thread = threading.Thread(target=worker.run)
         thread.start()
+        ending.callback(worker.stop)
         wait_for_agent(ada, name)
         talk = ada.channels.open("talk", ada.create_intent("Research").id)
         with talk.stream() as stream:
@@ -258,6 +261,5 @@ def test_a_worker_survives_the_restart_of_its_server(server, name):
         assert [one["payload"]["body"]["current"] for one in seen if one["payload"].get("kind") == "progress"] == [1, 2, 3]
         assert ada.call(operations.get_job_result(made.job_id)) == 1
         worker.stop()
-        thread.join(20)
+        thread.join(40)
         assert not thread.is_alive()
-    proxy.close()
