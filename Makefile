@@ -39,7 +39,7 @@ test-one: ## Run the tests over HTTP whose names contain NAME: make test-one NAM
 unit: setup ## Run the Rust tests: the domain's properties, and the whole server over HTTP
 	@scripts/test.py rust
 
-clients: setup ## Run unmodified foreign clients against a real server
+clients: setup ## Run unmodified foreign clients, and our own, against a real server
 	@scripts/test.py clients
 
 packaging: setup ## Pack a release and run it in an empty place; check the workflows and the files in deploy/
@@ -65,9 +65,10 @@ sqlx: ## Record all queries and their types in .sqlx, from the migrations
 schema: ## Draw docs/schema.md, from the migrations
 	@scripts/schema.py
 
-bless: ## Regenerate openapi/entente.json
+bless: ## Regenerate openapi/entente.json, and the core of our own client from it
 	cargo run --quiet -- openapi > openapi/entente.json.tmp
 	mv openapi/entente.json.tmp openapi/entente.json
+	@scripts/clients.py
 
 deny: ## Check licences, advisories and sources of the dependencies; installs cargo-deny if it is missing
 	@scripts/setup.sh deny

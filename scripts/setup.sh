@@ -163,10 +163,14 @@ fi
 
 stamp=.venv/.installed
 requirements=(tests/clients/requirements.txt tests/clients/requirements-mcp.txt)
-if [ ! -e "$stamp" ] || [ "${requirements[0]}" -nt "$stamp" ] || [ "${requirements[1]}" -nt "$stamp" ]; then
+ours=clients/python/pyproject.toml
+if [ ! -e "$stamp" ] || [ "${requirements[0]}" -nt "$stamp" ] || [ "${requirements[1]}" -nt "$stamp" ] || [ "$ours" -nt "$stamp" ]; then
   echo "installing the Python clients into .venv"
   python3 -m venv .venv
   .venv/bin/pip install --quiet --disable-pip-version-check -r "${requirements[0]}"
+  # What our own client's wheel depends on, so that its test needs no network.
+  sed -nE 's/^dependencies = \["(.*)"\]$/\1/p' "$ours" |
+    .venv/bin/pip download --quiet --disable-pip-version-check --dest .venv/client-wheels -r /dev/stdin
   # Clients of MCP that need another version of its SDK have an environment of their own.
   python3 -m venv .venv/mcp
   .venv/mcp/bin/pip install --quiet --disable-pip-version-check -r "${requirements[1]}"

@@ -30,6 +30,8 @@ TYPESCRIPT = ROOT / "clients" / "typescript"
 NODE = PAGES / "node_modules" / ".bin" / "node"
 # Foreign client that computes for as long as all others together.
 FUZZER = "tests/clients/test_document.py"
+# Tests of our own Python client.
+OWN_CLIENT = "clients/python/tests"
 
 # Flaky tests tolerated by a run with --again.
 FLAKY_LIMIT = 2
@@ -261,8 +263,14 @@ def cases(report):
 def clients(run):
     """Runs the unmodified foreign clients and our own against real servers; the fuzzer computes beside the others, which mostly wait."""
     command("cargo", "build", "--quiet")
-    selections = [lambda: pytest(run, [FUZZER]), lambda: pytest(run, ["tests/clients", f"--ignore={FUZZER}"]), lambda: typescript(run)]
-    with ThreadPoolExecutor() as pool:
+    selections = [
+        lambda: pytest(run, [FUZZER]),
+        lambda: pytest(run, ["tests/clients", f"--ignore={FUZZER}"]),
+        lambda: pytest(run, [OWN_CLIENT]),
+        lambda: typescript(run),
+    ]
+    # The shorter ones come after the two long ones, not beside both.
+    with ThreadPoolExecutor(max_workers=2) as pool:
         return [failure for failures in pool.map(lambda chosen: chosen(), selections) for failure in failures]
 
 
@@ -278,14 +286,14 @@ def pytest(run, chosen, python=PYTHON):
     failures = []
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        _, status = lines_of([python, "-m", "pytest", "-q", *chosen, f"--junitxml={report}"])
+        _, status = lines_of([python, "-m", "pytest", "-q", f"--rootdir={ROOT}", *chosen, f"--junitxml={report}"])
         if not report.exists():
             raise subprocess.CalledProcessError(status, "pytest")
         for case, name, seconds, log in cases(report):
             test = "/".join(case.get("classname").split(".")) + f".py::{name}"
             run.tests.append((seconds, test))
             if log is not None:
-                failures.append(Failure(test, log, [python, "-m", "pytest", "-q", test]))
+                failures.append(Failure(test, log, [python, "-m", "pytest", "-q", f"--rootdir={ROOT}", test]))
     if status != 0 and not failures:
         raise subprocess.CalledProcessError(status, "pytest")
     return failures

@@ -1,0 +1,3 @@
+"""The types of answers, such as `types.MessageBody`. Those of requests are in `entente.requests`."""
+
+from ._generated.answers import *  # noqa: F403
