@@ -35,8 +35,11 @@ struct Sent<T> {
 pub(crate) async fn send(visit: &Visit, request: &SendRequest) -> Result<Box<RawValue>, Failed> {
     let said = request.configuration.clone().unwrap_or_default();
     let most = history(said.history_length)?;
+    let waits = !said.return_immediately.unwrap_or(false);
+    // Asked for first: who may not wait has begun nothing.
+    let _place = if waits { Some(visit.caller.waits(visit.api.limits.max_streams_per_key)?) } else { None };
     let (id, after) = deliver(visit, request).await?;
-    if !said.return_immediately.unwrap_or(false) {
+    if waits {
         settled(visit, id, after, PATIENCE).await?;
     }
     let task = visit.load(&id.to_string()).await?.task(visit, most, true).await?;

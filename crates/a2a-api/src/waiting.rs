@@ -20,7 +20,6 @@ const LOOK: Duration = Duration::from_secs(15);
 /// Waits until a task is over, or until its worker has interrupted it by an event after `after`; at most for `patience`.
 pub(crate) async fn settled(visit: &Visit, id: JobId, after: i64, patience: Duration) -> Result<(), Failed> {
     let api = &visit.api;
-    let _place = visit.caller.waits(api.limits.max_streams_per_key)?;
     deadlines::extend(patience);
     let until = Instant::now() + patience;
     let mut listener = api.ctx.feed.wakeups().listener();
