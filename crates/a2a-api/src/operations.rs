@@ -143,7 +143,12 @@ pub(crate) async fn cancel(visit: &Visit, id: &str) -> Result<Box<RawValue>, Fai
     let reason = Some("Cancelled by its A2A client.".to_owned());
     match jobs::cancel(&visit.api.ctx, &visit.caller, job.id, by, reason, None).await.map_err(Failed::from) {
         Ok(job) if job.status.is_terminal() => {}
-        Ok(job) => settled(visit, job.id, i64::MAX, STOPPING).await?,
+        Ok(job) => {
+            let place = visit.caller.waits(visit.api.limits.max_streams_per_key);
+            if place.is_ok() {
+                settled(visit, job.id, i64::MAX, STOPPING).await?;
+            }
+        }
         Err(failed) if failed.failure.fault == Fault::UnsupportedOperation => return Err(ended().into()),
         Err(failed) => return Err(failed.about(id)),
     }

@@ -64,7 +64,7 @@ async function refused(call) {
     await call();
     return "nothing";
   } catch (error) {
-    return error.constructor.name.replace(/^_/, "");
+    return error.constructor.name.replace(/^_?(JsonRpc|Rest)?/, "");
   }
 }
 

@@ -54,6 +54,8 @@ async fn a_message_has_its_form() {
     let cases: Vec<(Value, i64)> = vec![
         (with(&|p| p["message"]["parts"] = json!([])), -32_602),
         (with(&|p| p["message"]["parts"] = json!([{}])), -32_602),
+        (with(&|p| p["message"]["parts"] = json!([["hello"]])), -32_602),
+        (with(&|p| p["message"] = json!(["m", null, null, "ROLE_USER", [{ "text": "hello" }]])), -32_602),
         (with(&|p| p["message"]["parts"] = json!([{ "text": "a", "data": 1 }])), -32_602),
         (with(&|p| p["message"]["parts"] = json!([{ "raw": "§" }])), -32_602),
         (with(&|p| p["message"]["parts"] = json!(vec![json!({ "text": "a" }); 201])), -32_602),

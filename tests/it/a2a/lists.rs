@@ -58,6 +58,17 @@ async fn tasks_are_listed_by_their_last_change_in_pages() {
         .is(200);
     assert_eq!((ids(&over), state(&over["tasks"][0])), (vec![made[0].clone()], "COMPLETED"));
     assert_eq!(over["tasks"][0]["artifacts"][0]["parts"][0]["text"], "done");
+    for job in hand.claim(10).await {
+        hand.tell(&job, "result", json!({})).await.ok();
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn conditions_that_nothing_fits_find_nothing_and_others_are_refused() {
+    let world = World::start().await;
+    let (client, _hand) = (visitor(&world, "agent.client").await, echo(&world).await);
+    let task = done(&client, "SendMessage", brief("m-1", "go")).await["task"].clone();
     for none in [
         json!({ "contextId": "third" }),
         json!({ "contextId": "x".repeat(500) }),
@@ -79,9 +90,7 @@ async fn tasks_are_listed_by_their_last_change_in_pages() {
         assert_eq!(failed(&client, "ListTasks", wrong.clone()).await.0, -32_602, "{wrong}");
     }
     refused(&client.get(&format!("{ECHO}/tasks?pageSize=many")).await, 400, "INVALID_PARAMS");
-    for job in hand.claim(10).await {
-        hand.tell(&job, "result", json!({})).await.ok();
-    }
+    done(&client, "CancelTask", json!({ "id": task["id"] })).await;
     world.end().await;
 }
 

@@ -223,7 +223,7 @@ async fn what_holds_for_jobs_holds_for_tasks() {
     }, "other": 1 });
     let task = done(&client, "SendMessage", params.clone()).await["task"].clone();
     let job = hand.one().await;
-    assert_eq!(job["budget"], json!({ "USD": 1.00 }));
+    assert_eq!(job["budget"], json!({ "USD": 1 }));
     assert_eq!(job["input"]["metadata"]["other"], 1);
     let found = client.get("/jobs?label=team=x").await.ok();
     assert_eq!(found["jobs"][0]["job_id"], task["id"]);

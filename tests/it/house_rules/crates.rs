@@ -54,7 +54,11 @@ fn ours(manifest: &str) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     for line in manifest.lines().filter(|line| !line.starts_with('#') && !line.starts_with("name ")) {
         for part in line.split("entente-").skip(1) {
-            found.insert(part.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap());
+            found.insert(
+                part.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && c != '-')
+                    .next()
+                    .unwrap(),
+            );
         }
     }
     found

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::messages::Part;
+use super::messages::{Part, objects_of};
 use crate::arcp::chunks::Encoding;
 
 /// Id of the artifact that a result without artifacts of its own becomes.
@@ -25,6 +25,7 @@ pub struct Artifact {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its content.
+    #[serde(deserialize_with = "objects_of")]
     pub parts: Vec<Part>,
     /// Metadata, an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,11 +51,13 @@ impl Artifact {
 
 #[derive(Deserialize)]
 struct Several {
+    #[serde(deserialize_with = "objects_of")]
     artifacts: Vec<Artifact>,
 }
 
 #[derive(Deserialize)]
 struct One {
+    #[serde(deserialize_with = "objects_of")]
     parts: Vec<Part>,
 }
 
@@ -66,14 +69,16 @@ pub fn of_result(result: &RawValue) -> Vec<Artifact> {
     if text == "null" {
         return Vec::new();
     }
-    if let Ok(Several { artifacts }) = serde_json::from_str::<Several>(text)
+    let is_object = text.starts_with('{');
+    if is_object
+        && let Ok(Several { artifacts }) = serde_json::from_str::<Several>(text)
         && artifacts.iter().all(Artifact::is_lawful)
         && (1..artifacts.len())
             .all(|n| artifacts[..n].iter().all(|one| one.artifact_id != artifacts[n].artifact_id))
     {
         return artifacts;
     }
-    if let Ok(One { parts }) = serde_json::from_str::<One>(text) {
+    if is_object && let Ok(One { parts }) = serde_json::from_str::<One>(text) {
         let artifact = Artifact::of(RESULT, parts);
         if artifact.is_lawful() {
             return vec![artifact];

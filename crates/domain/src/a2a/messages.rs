@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
@@ -23,6 +24,35 @@ const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIEN
 /// Reads a member whose null is a value.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// Reads an object. An array of its members in their order, which the parser would take as well, is none.
+///
+/// # Errors
+/// It is no object, or not of this form.
+pub fn object_of<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
+    read(&Box::<RawValue>::deserialize(deserializer)?)
+}
+
+/// As [`object_of`], for a list of objects.
+///
+/// # Errors
+/// As [`object_of`].
+pub fn objects_of<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let items = Vec::<Box<RawValue>>::deserialize(deserializer)?;
+    items.iter().map(|item| read(item)).collect()
+}
+
+fn read<T: DeserializeOwned, E: serde::de::Error>(raw: &RawValue) -> Result<T, E> {
+    if !raw.get().starts_with('{') {
+        return Err(E::custom("an object is expected"));
+    }
+    serde_json::from_str(raw.get()).map_err(|e| {
+        let told = e.to_string();
+        E::custom(told.rsplit_once(" at line ").map_or(told.as_str(), |(told, _)| told))
+    })
 }
 
 /// A part of a message or an artifact: a text, bytes, a reference or structured data.
@@ -130,7 +160,7 @@ pub struct Message {
     /// Its author.
     pub role: Role,
     /// Its content.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "objects_of")]
     pub parts: Vec<Part>,
     /// Metadata, an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]

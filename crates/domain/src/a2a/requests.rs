@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::errors::{Failure, Fault};
-use super::messages::Message;
+use super::messages::{Message, object_of};
 use super::tasks::TaskState;
 use crate::clock::{self, Timestamp};
 
@@ -61,6 +61,7 @@ pub struct Configuration {
 #[derive(Debug, Clone, Deserialize)]
 pub struct SendRequest {
     /// The message.
+    #[serde(deserialize_with = "object_of")]
     pub message: Message,
     /// Its settings.
     #[serde(default)]

@@ -97,7 +97,7 @@ pub fn job(agent: &str, request: &SendRequest) -> Result<Submit, Failure> {
     let message = request.message.clone().checked()?;
     let terms = Terms::of(request.metadata.as_deref())?;
     let mut given = Given::of(request, message)?;
-    let key = key(agent, &*given.json()?);
+    let key = key(agent, &given.json()?);
     let context = given.message.context_id.clone().unwrap_or_else(|| {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&sha256([b"context".as_slice(), &key].concat())[..16]);
@@ -137,7 +137,7 @@ pub fn signal(
     }
     message.context_id = Some(context.to_owned());
     let given = Given::of(request, message)?;
-    let key = key(task, &*given.json()?);
+    let key = key(task, &given.json()?);
     let given = Given { after_event_seq: Some(last_event), ..given };
     Ok(SignalAsk {
         name: SIGNAL.to_owned(),
@@ -149,5 +149,5 @@ pub fn signal(
 /// Reads a message from an input or a payload; `None` if it is none.
 #[must_use]
 pub fn given(stored: &str) -> Option<Given> {
-    serde_json::from_str(stored).ok()
+    serde_json::from_str(stored).ok().filter(|_| stored.starts_with('{'))
 }

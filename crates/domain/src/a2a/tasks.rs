@@ -177,9 +177,8 @@ impl Standing<'_> {
             }
             JobStatus::Success => TaskState::Completed,
             JobStatus::Cancelled => TaskState::Canceled,
-            JobStatus::TimedOut => TaskState::Failed,
             JobStatus::Error if self.failure.is_some_and(rejects) => TaskState::Rejected,
-            JobStatus::Error => TaskState::Failed,
+            JobStatus::Error | JobStatus::TimedOut => TaskState::Failed,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A2A 1.0 (Agent2Agent) over ARCP: messages become jobs and signals, jobs become tasks, results become artifacts.
+//! A2A 1.0 over ARCP: messages become jobs and signals, jobs become tasks, results become artifacts.
 //!
 //! Objects have the JSON form of the protocol's definition (`specification/a2a.proto`): members in camel case, which may
 //! also be written with underscores, unset members left out. What cannot be known of a task without its job's log is
