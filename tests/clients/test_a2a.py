@@ -72,6 +72,15 @@ def test_the_python_sdk_talks_to_an_agent(url, binding, agent):
     assert found == total >= 5 and pages == (total + 1) // 2
 
 
+def test_the_python_sdk_talks_to_an_agent_in_0_3(url):
+    seen = run(url, "agent.eve", [PYTHON, HERE / "client.py", "0.3"])
+    assert seen["transport"] == "CompatJsonRpcTransport"
+    assert seen["events"][0][0] == "task" and seen["events"][-1] == ["status_update", "COMPLETED"]
+    assert seen["task"]["artifacts"][0]["parts"][0]["data"] == {"said": "echo hello"}
+    assert seen["task"]["history"][0]["parts"][0]["text"] == "echo hello"
+    assert seen["refused"] == "TaskNotCancelableError"
+
+
 @pytest.mark.parametrize("binding", BINDINGS)
 def test_the_javascript_sdk_talks_to_an_agent(url, modules, binding):
     seen = run(url, "agent.eve", [modules / ".bin" / "node", HERE / "client.mjs", binding])

@@ -13,8 +13,8 @@ use entente_http::caller::Asker;
 use entente_http::documents::{self, document};
 use entente_http::error::Problem;
 use entente_http::site::host;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::ApiState;
 use crate::replies::Failed;
@@ -22,6 +22,8 @@ use crate::visits::{Visit, agent, no_agent, written};
 
 /// Path of a card.
 pub(crate) const WELL_KNOWN: &str = "/.well-known/agent-card.json";
+/// Path of an agent's card for clients of 0.3, which cannot read the other.
+pub(crate) const LEGACY: &str = "/v0.3/.well-known/agent-card.json";
 /// `Cache-Control` of a card that only some may read.
 const PRIVATE: &str = "private, max-age=300";
 
@@ -32,7 +34,8 @@ pub(crate) async fn of_server(request: HttpRequest, api: web::Data<ApiState>) ->
                        agent is at /a2a/{agent}/.well-known/agent-card.json.";
         return Failed::from(Failure::new(Fault::Refused(Code::NotFound), message)).http();
     };
-    let shown = shown(&request, &api, &AgentRef { name, version: None }, documents::BRIEF).await;
+    let agent = AgentRef { name, version: None };
+    let shown = shown(&request, &api, &agent, documents::BRIEF, |card| card).await;
     shown.unwrap_or_else(|failed| failed.http())
 }
 
@@ -42,16 +45,25 @@ pub(crate) async fn of_agent(
     api: web::Data<ApiState>,
     asker: Result<Asker, Problem>,
 ) -> HttpResponse {
+    of(&request, &api, asker, |card| card).await
+}
+
+async fn of(
+    request: &HttpRequest,
+    api: &ApiState,
+    asker: Result<Asker, Problem>,
+    form: fn(Value) -> Value,
+) -> HttpResponse {
     let shown = async {
-        let agent = agent(&request)?;
+        let agent = agent(request)?;
         if api.agent.as_ref() == Some(&agent.name) {
-            return shown(&request, &api, &agent, documents::BRIEF).await;
+            return shown(request, api, &agent, documents::BRIEF, form).await;
         }
         let caller = asker?.caller;
         if !caller.has(Scope::JobsWork) {
             caller.require(Scope::JobsRead)?;
         }
-        shown(&request, &api, &agent, PRIVATE).await
+        shown(request, api, &agent, PRIVATE, form).await
     };
     shown.await.unwrap_or_else(|failed| failed.http())
 }
@@ -61,10 +73,11 @@ async fn shown(
     api: &ApiState,
     agent: &AgentRef,
     kept: &'static str,
+    form: fn(Value) -> Value,
 ) -> Result<HttpResponse, Failed> {
     api.site.check(request)?;
     let site = api.site.base(host(request), api.limits.encrypted());
-    let text = made(api, &site, agent, false).await?.to_string();
+    let text = form(made(api, &site, agent, false).await?).to_string();
     let tag = documents::tag(text.as_bytes());
     let mut response = document(HttpResponse::Ok(), "application/json", kept, &tag, text);
     if let Some(origin) = api.site.named(request) {
@@ -78,6 +91,41 @@ async fn shown(
 pub(crate) async fn extended(visit: &Visit) -> Result<Box<RawValue>, Failed> {
     visit.caller.require(Scope::JobsRead)?;
     written(&made(&visit.api, &visit.site, &visit.agent, true).await?)
+}
+
+/// Returns the extended card of the visited agent as clients of 0.3 read it.
+pub(crate) async fn legacy(visit: &Visit) -> Result<Value, Failed> {
+    visit.caller.require(Scope::JobsRead)?;
+    Ok(older(made(&visit.api, &visit.site, &visit.agent, true).await?))
+}
+
+/// Returns an agent's card as clients of 0.3 read it.
+pub(crate) async fn of_older(
+    request: HttpRequest,
+    api: web::Data<ApiState>,
+    asker: Result<Asker, Problem>,
+) -> HttpResponse {
+    of(&request, &api, asker, older).await
+}
+
+/// Turns a card into one of 0.3.
+fn older(mut card: Value) -> Value {
+    card["protocolVersion"] = json!("0.3.0");
+    card["url"] = card["supportedInterfaces"][0]["url"].clone();
+    card["preferredTransport"] = json!("JSONRPC");
+    card["supportsAuthenticatedExtendedCard"] = json!(true);
+    card["capabilities"] = json!({ "streaming": true, "pushNotifications": false });
+    card["securitySchemes"] = json!({
+        "bearer": { "type": "http", "scheme": "bearer" },
+        "apiKey": { "type": "apiKey", "in": "header", "name": "X-API-Key" },
+    });
+    card["security"] = json!([{ "bearer": [] }, { "apiKey": [] }]);
+    if let Some(members) = card.as_object_mut() {
+        for later in ["supportedInterfaces", "securityRequirements"] {
+            let _removed = members.remove(later);
+        }
+    }
+    card
 }
 
 async fn made(api: &ApiState, site: &str, agent: &AgentRef, is_extended: bool) -> Result<Value, Failed> {

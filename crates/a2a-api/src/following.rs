@@ -17,16 +17,22 @@ use entente_kernel::{AppError, Caller};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::replies::Failed;
+use crate::legacy;
+use crate::replies::{Failed, TaskBody};
 use crate::visits::{Loaded, Visit};
 
 /// Events read at once.
 const STEP: u32 = 100;
 
-/// The frame of a response that is a task.
-#[derive(Serialize)]
-struct TaskFrame<'a> {
-    task: &'a Task,
+/// Form of a stream's frames.
+#[derive(Debug, Clone)]
+pub(crate) enum Form {
+    /// HTTP+JSON: the objects themselves.
+    Http,
+    /// JSON-RPC: a response to the request with this id.
+    Rpc(Value),
+    /// The same in A2A 0.3.
+    Legacy(Value),
 }
 
 /// A response in JSON-RPC.
@@ -55,8 +61,7 @@ pub(crate) struct Following {
     task: Option<Task>,
     is_over: bool,
     ends_interrupted: bool,
-    /// Id of the request in JSON-RPC; `None` in HTTP+JSON.
-    rpc: Option<Value>,
+    form: Form,
 }
 
 /// Returns a listener for a job, to be made before the job is read.
@@ -73,7 +78,7 @@ impl Following {
         loaded: &Loaded,
         history: Option<usize>,
         span: Span,
-        rpc: Option<Value>,
+        form: Form,
     ) -> Result<Self, Failed> {
         let task = loaded.task(visit, history, true).await?;
         let last = loaded.conversation.job.last_seq;
@@ -88,7 +93,7 @@ impl Following {
             is_over: (loaded.state.is_terminal() && span.after.is_none()) || interrupted,
             ends_interrupted: span.interruptible.is_some(),
             task: Some(task),
-            rpc,
+            form,
         })
     }
 
@@ -100,9 +105,11 @@ impl Following {
 
     /// Writes a frame; with the number of the event that it completes.
     fn write(&self, text: &mut BytesMut, seq: Option<i64>, body: &impl Serialize) -> Result<(), AppError> {
-        let mut data = match &self.rpc {
-            Some(id) => serde_json::to_vec(&RpcFrame { jsonrpc: "2.0", id, result: body })?,
-            None => serde_json::to_vec(body)?,
+        let mut data = match &self.form {
+            Form::Rpc(id) | Form::Legacy(id) => {
+                serde_json::to_vec(&RpcFrame { jsonrpc: "2.0", id, result: body })?
+            }
+            Form::Http => serde_json::to_vec(body)?,
         };
         // Structured data keeps its line breaks as written, but in SSE any of them ends a line.
         data.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
@@ -115,12 +122,30 @@ impl Following {
         Ok(())
     }
 
-    fn write_all(&self, text: &mut BytesMut, seq: i64, updates: &[Update]) -> Result<(), AppError> {
-        for (index, update) in updates.iter().enumerate() {
-            let completes = index + 1 == updates.len();
-            self.write(text, completes.then_some(seq), update)?;
+    fn write_all(
+        &self,
+        text: &mut BytesMut,
+        seq: i64,
+        updates: Vec<Update>,
+        over: bool,
+    ) -> Result<(), AppError> {
+        let count = updates.len();
+        for (index, update) in updates.into_iter().enumerate() {
+            let completes = index + 1 == count;
+            let place = completes.then_some(seq);
+            match &self.form {
+                Form::Legacy(_) => self.write(text, place, &legacy::update(update, completes && over)?)?,
+                Form::Http | Form::Rpc(_) => self.write(text, place, &update)?,
+            }
         }
         Ok(())
+    }
+
+    fn write_task(&self, text: &mut BytesMut, task: Task) -> Result<(), AppError> {
+        match &self.form {
+            Form::Legacy(_) => self.write(text, Some(self.after), &legacy::task(task)?),
+            Form::Http | Form::Rpc(_) => self.write(text, Some(self.after), &TaskBody { task }),
+        }
     }
 }
 
@@ -134,7 +159,7 @@ impl Source for Following {
     async fn read(&mut self, caller: &Caller) -> Result<Chunk, AppError> {
         let mut text = BytesMut::new();
         if let Some(task) = self.task.take() {
-            self.write(&mut text, Some(self.after), &TaskFrame { task: &task })?;
+            self.write_task(&mut text, task)?;
             return Ok(Chunk { text, over: self.is_over, behind: false });
         }
         let (now, found) =
@@ -144,17 +169,17 @@ impl Source for Following {
             let kind = event.kind.as_deref();
             let happened = Happened { seq: event.job_seq, kind, at: event.ts, body: &event.body };
             let updates = self.progress.updates(&happened);
-            self.write_all(&mut text, event.job_seq, &updates)?;
-            self.after = event.job_seq;
             over = event.is_terminal() || (self.ends_interrupted && self.progress.told.is_interrupted());
+            self.write_all(&mut text, event.job_seq, updates, over)?;
+            self.after = event.job_seq;
             if over {
                 break;
             }
         }
         if found.is_empty() && now.status == JobStatus::Running {
             let since = now.claim.as_ref().map_or(now.created_at, |claim| claim.since);
-            let begun: Vec<Update> = self.progress.begun(since).into_iter().collect();
-            self.write_all(&mut text, self.after, &begun)?;
+            let begun = self.progress.begun(since).into_iter().collect();
+            self.write_all(&mut text, self.after, begun, false)?;
         }
         // Events that are no updates are passed over at once.
         let behind = text.is_empty() && !found.is_empty();

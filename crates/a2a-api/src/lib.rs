@@ -6,6 +6,7 @@
 
 mod cards;
 mod following;
+mod legacy;
 mod listing;
 mod operations;
 mod replies;
@@ -48,7 +49,9 @@ pub fn routes(config: &mut ServiceConfig) {
         web::scope("/a2a/{agent}")
             .route("", web::post().to(rpc::speak))
             .route("/", web::post().to(rpc::speak))
+            .route("/v0.3", web::post().to(rpc::speak))
             .route(cards::WELL_KNOWN, web::get().to(cards::of_agent))
+            .route(cards::LEGACY, web::get().to(cards::of_older))
             .configure(rest::routes)
             .default_service(web::to(rest::unknown)),
     );

@@ -7,32 +7,25 @@ use entente_arcp::jobs::{self, Canceller, Origin};
 use entente_domain::a2a::errors::{Failure, Fault};
 use entente_domain::a2a::requests::{SendRequest, TaskQuery, history};
 use entente_domain::a2a::submissions;
+use entente_domain::a2a::tasks::Task;
 use entente_domain::arcp::jobs::Job;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::JobId;
 use entente_domain::refusal::Code;
 use entente_http::live::{last_event_id, unreadable};
 use entente_kernel::Caller;
-use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::following::{Following, Span, listener};
+use crate::following::{Following, Form, Span, listener};
 use crate::replies::Failed;
-use crate::visits::{Loaded, Visit, written};
+use crate::visits::{Loaded, Visit};
 use crate::waiting::{PATIENCE, settled};
 
 /// Time that the response to a cancellation waits for the worker to stop.
 const STOPPING: Duration = Duration::from_secs(3);
 
-/// A response that is a task.
-#[derive(Serialize)]
-struct Sent<T> {
-    task: T,
-}
-
 /// Sends a message: begins a task, or continues one; returns the task once it is over or interrupted (§3.1.1).
-pub(crate) async fn send(visit: &Visit, request: &SendRequest) -> Result<Box<RawValue>, Failed> {
+pub(crate) async fn send(visit: &Visit, request: &SendRequest) -> Result<Task, Failed> {
     let said = request.configuration.clone().unwrap_or_default();
     let most = history(said.history_length)?;
     let waits = !said.return_immediately.unwrap_or(false);
@@ -42,23 +35,18 @@ pub(crate) async fn send(visit: &Visit, request: &SendRequest) -> Result<Box<Raw
     if waits {
         settled(visit, id, after, PATIENCE).await?;
     }
-    let task = visit.load(&id.to_string()).await?.task(visit, most, true).await?;
-    written(&Sent { task })
+    visit.load(&id.to_string()).await?.task(visit, most, true).await
 }
 
 /// Sends a message, and follows the task (§3.1.2).
-pub(crate) async fn stream(
-    visit: &Visit,
-    request: &SendRequest,
-    rpc: Option<Value>,
-) -> Result<HttpResponse, Failed> {
+pub(crate) async fn stream(visit: &Visit, request: &SendRequest, form: Form) -> Result<HttpResponse, Failed> {
     let said = request.configuration.clone().unwrap_or_default();
     let most = history(said.history_length)?;
     let (id, after) = deliver(visit, request).await?;
     let listener = listener(visit, id);
     let loaded = visit.load(&id.to_string()).await?;
     let span = Span { after: None, interruptible: Some(after) };
-    Following::begin(visit, &loaded, most, span, rpc).await?.response(visit, listener)
+    Following::begin(visit, &loaded, most, span, form).await?.response(visit, listener)
 }
 
 /// Delivers a message to the agent; returns the task's job, and its last event before the message.
@@ -69,14 +57,12 @@ async fn deliver(visit: &Visit, request: &SendRequest) -> Result<(JobId, i64), F
     if request.configuration.as_ref().is_some_and(|said| said.task_push_notification_config.is_some()) {
         return Err(no_push().into());
     }
-    match request.message.task_id.as_deref().filter(|id| !id.is_empty()) {
-        Some(task) => resume(visit, task, request).await,
-        None => {
-            let submit = submissions::job(&visit.agent.to_string(), request)?;
-            let submitted = visit.api.job_writer.submit(&visit.caller, submit, Origin::Rest).await?;
-            Ok((submitted.job.id, 0))
-        }
+    if let Some(task) = request.message.task_id.as_deref().filter(|id| !id.is_empty()) {
+        return resume(visit, task, request).await;
     }
+    let submit = submissions::job(&visit.agent.to_string(), request)?;
+    let submitted = visit.api.job_writer.submit(&visit.caller, submit, Origin::Rest).await?;
+    Ok((submitted.job.id, 0))
 }
 
 /// Failure of every operation on push notifications (§3.3.4).
@@ -125,13 +111,13 @@ fn over(task: &str, told: &str) -> Failure {
 }
 
 /// Returns a task (§3.1.3).
-pub(crate) async fn get(visit: &Visit, query: &TaskQuery) -> Result<Box<RawValue>, Failed> {
+pub(crate) async fn get(visit: &Visit, query: &TaskQuery) -> Result<Task, Failed> {
     let most = history(query.history_length)?;
-    written(&visit.load(&query.id).await?.task(visit, most, true).await?)
+    visit.load(&query.id).await?.task(visit, most, true).await
 }
 
 /// Cancels a task, and waits a moment for its worker to stop (§3.1.5).
-pub(crate) async fn cancel(visit: &Visit, id: &str) -> Result<Box<RawValue>, Failed> {
+pub(crate) async fn cancel(visit: &Visit, id: &str) -> Result<Task, Failed> {
     let loaded = visit.load(id).await?;
     let ended =
         || Failure::of_task(Fault::TaskNotCancelable, id, "The task is over, and cannot be cancelled.");
@@ -152,7 +138,7 @@ pub(crate) async fn cancel(visit: &Visit, id: &str) -> Result<Box<RawValue>, Fai
         Err(failed) if failed.failure.fault == Fault::UnsupportedOperation => return Err(ended().into()),
         Err(failed) => return Err(failed.about(id)),
     }
-    written(&visit.load(id).await?.task(visit, None, true).await?)
+    visit.load(id).await?.task(visit, None, true).await
 }
 
 /// Returns the party as which the caller cancels a job: the session of a job that it submitted itself, or the operator.
@@ -172,7 +158,7 @@ pub(crate) async fn subscribe(
     visit: &Visit,
     request: &HttpRequest,
     id: &str,
-    rpc: Option<Value>,
+    form: Form,
 ) -> Result<HttpResponse, Failed> {
     let job_id: JobId = id.parse().map_err(|_no_id| Failure::no_task(id))?;
     let number = |text: &str| text.trim().parse::<i64>().ok().filter(|number| *number >= 0);
@@ -187,5 +173,5 @@ pub(crate) async fn subscribe(
         return Err(over(id, "nothing follows. Get it with GetTask").into());
     }
     let span = Span { after, interruptible: None };
-    Following::begin(visit, &loaded, None, span, rpc).await?.response(visit, listener)
+    Following::begin(visit, &loaded, None, span, form).await?.response(visit, listener)
 }

@@ -4,13 +4,22 @@ use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use entente_domain::a2a::errors::{Failure, Fault};
+use entente_domain::a2a::tasks::Task;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::error::{Problem, status};
 use entente_kernel::AppError;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Media type of the responses of HTTP+JSON.
 pub(crate) const MEDIA_TYPE: &str = "application/a2a+json";
+
+/// A response that is a task.
+#[derive(Serialize)]
+pub(crate) struct TaskBody {
+    /// The task.
+    pub task: Task,
+}
 
 /// A failed operation.
 #[derive(Debug)]
@@ -46,6 +55,11 @@ impl From<AppError> for Failed {
 }
 
 impl Failed {
+    /// Reports a defect.
+    pub fn internal(why: &dyn std::fmt::Display) -> Self {
+        Problem::internal(&why.to_string()).into()
+    }
+
     /// Names the task that it is about.
     pub fn about(mut self, task: &str) -> Self {
         self.failure.task = Some(task.chars().take(100).collect());

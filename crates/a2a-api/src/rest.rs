@@ -12,8 +12,9 @@ use entente_http::presence::Presence;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::replies::{Failed, MEDIA_TYPE};
-use crate::visits::{Visit, require_version};
+use crate::following::Form;
+use crate::replies::{Failed, MEDIA_TYPE, TaskBody};
+use crate::visits::{Visit, require_version, written};
 use crate::{ApiState, cards, listing, operations};
 
 /// Registers the paths below an agent's.
@@ -67,7 +68,7 @@ fn queried(request: &HttpRequest, task: Option<&str>) -> Result<Box<RawValue>, F
 async fn send(request: HttpRequest, parts: Parts, body: Result<Raw, Problem>) -> HttpResponse {
     let sent = async {
         let visit = visit(&request, parts)?;
-        operations::send(&visit, &sent(body)?).await
+        written(&TaskBody { task: operations::send(&visit, &sent(body)?).await? })
     };
     done(sent.await)
 }
@@ -75,7 +76,7 @@ async fn send(request: HttpRequest, parts: Parts, body: Result<Raw, Problem>) ->
 async fn stream(request: HttpRequest, parts: Parts, body: Result<Raw, Problem>) -> HttpResponse {
     let streamed = async {
         let visit = visit(&request, parts)?;
-        operations::stream(&visit, &sent(body)?, None).await
+        operations::stream(&visit, &sent(body)?, Form::Http).await
     };
     streamed.await.unwrap_or_else(|failed: Failed| failed.http())
 }
@@ -95,10 +96,10 @@ async fn get(request: HttpRequest, parts: Parts, path: web::Path<(String, String
     let got = async {
         let visit = visit(&request, parts)?;
         if let Some(task) = named.strip_suffix(":subscribe") {
-            return operations::subscribe(&visit, &request, task, None).await;
+            return operations::subscribe(&visit, &request, task, Form::Http).await;
         }
         let query = params::<TaskQuery>(Some(&queried(&request, Some(&named))?))?;
-        Ok(done(operations::get(&visit, &query).await))
+        Ok(done(Ok(written(&operations::get(&visit, &query).await?)?)))
     };
     got.await.unwrap_or_else(|failed: Failed| failed.http())
 }
@@ -109,8 +110,8 @@ async fn act(request: HttpRequest, parts: Parts, path: web::Path<(String, String
     let acted = async {
         let visit = visit(&request, parts)?;
         match named.rsplit_once(':') {
-            Some((task, "cancel")) => Ok(done(operations::cancel(&visit, task).await)),
-            Some((task, "subscribe")) => operations::subscribe(&visit, &request, task, None).await,
+            Some((task, "cancel")) => Ok(done(Ok(written(&operations::cancel(&visit, task).await?)?))),
+            Some((task, "subscribe")) => operations::subscribe(&visit, &request, task, Form::Http).await,
             _ => Err(nothing()),
         }
     };

@@ -1,4 +1,4 @@
-//! The binding of JSON-RPC 2.0 (A2A §9): every operation is a POST to the agent's URL.
+//! The binding of JSON-RPC 2.0 (A2A §9): every operation is a POST to the agent's URL. Clients of 0.3 call it too.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use entente_domain::a2a::errors::{Failure, Fault};
@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::replies::Failed;
-use crate::visits::{Visit, require_version};
+use crate::following::Form;
+use crate::legacy::{self, Answer};
+use crate::replies::{Failed, TaskBody};
+use crate::visits::{Visit, require_version, version, written};
 use crate::{ApiState, cards, listing, operations};
 
 /// A call as it arrives; what it has to have is checked one by one.
@@ -89,19 +91,49 @@ async fn answer(
     let Some(method) = call.method.as_str().filter(|method| !method.is_empty()) else {
         return Err(wrong("`method` is missing: the name of an operation, such as `SendMessage`."));
     };
-    require_version(request)?;
     let given = call.params.as_deref();
-    let result = match method {
-        "SendMessage" => operations::send(visit, &params::<SendRequest>(given)?).await?,
-        "SendStreamingMessage" => {
-            return operations::stream(visit, &params::<SendRequest>(given)?, Some(id.clone())).await;
+    let result = if speaks_legacy(version(request).as_deref()) {
+        match legacy::answer(visit, request, method, given, id).await? {
+            Some(Answer::Result(result)) => result,
+            Some(Answer::Stream(stream)) => return Ok(stream),
+            None => return Err(legacy::unknown(method)),
         }
-        "GetTask" => operations::get(visit, &params::<TaskQuery>(given)?).await?,
+    } else {
+        require_version(request)?;
+        match current(visit, request, method, given, id).await? {
+            Answer::Result(result) => result,
+            Answer::Stream(stream) => return Ok(stream),
+        }
+    };
+    let text = serde_json::to_string(&Success { jsonrpc: "2.0", id, result });
+    let text = text.map_err(|e| Failed::internal(&e))?;
+    Ok(HttpResponse::Ok().content_type("application/json").body(text))
+}
+
+/// Answers a call of 1.0.
+async fn current(
+    visit: &Visit,
+    request: &HttpRequest,
+    method: &str,
+    given: Option<&RawValue>,
+    id: &Value,
+) -> Result<Answer, Failed> {
+    let form = || Form::Rpc(id.clone());
+    let result = match method {
+        "SendMessage" => {
+            let task = operations::send(visit, &params::<SendRequest>(given)?).await?;
+            written(&TaskBody { task })?
+        }
+        "SendStreamingMessage" => {
+            let stream = operations::stream(visit, &params::<SendRequest>(given)?, form()).await?;
+            return Ok(Answer::Stream(stream));
+        }
+        "GetTask" => written(&operations::get(visit, &params::<TaskQuery>(given)?).await?)?,
         "ListTasks" => listing::list(visit, &params::<ListQuery>(given)?.check()?).await?,
-        "CancelTask" => operations::cancel(visit, &params::<TaskQuery>(given)?.id).await?,
+        "CancelTask" => written(&operations::cancel(visit, &params::<TaskQuery>(given)?.id).await?)?,
         "SubscribeToTask" => {
             let task = params::<TaskQuery>(given)?.id;
-            return operations::subscribe(visit, request, &task, Some(id.clone())).await;
+            return Ok(Answer::Stream(operations::subscribe(visit, request, &task, form()).await?));
         }
         "GetExtendedAgentCard" => cards::extended(visit).await?,
         "CreateTaskPushNotificationConfig"
@@ -116,7 +148,11 @@ async fn answer(
             return Err(Failure::new(Fault::MethodNotFound, message).into());
         }
     };
-    let text = serde_json::to_string(&Success { jsonrpc: "2.0", id, result });
-    let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
-    Ok(HttpResponse::Ok().content_type("application/json").body(text))
+    Ok(Answer::Result(result))
+}
+
+/// Returns whether a client speaks 0.3, which is meant where none is named (A2A §3.6.2).
+fn speaks_legacy(version: Option<&str>) -> bool {
+    let version = version.unwrap_or_default().trim();
+    version.is_empty() || version == "0.3" || version.starts_with("0.3.")
 }

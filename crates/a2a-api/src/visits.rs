@@ -79,15 +79,20 @@ pub(crate) fn no_agent() -> Failed {
     Failure::new(Fault::Refused(Code::AgentNotAvailable), message).into()
 }
 
-/// Requires that the client speaks a version that is spoken here: by the header, or by a parameter of the same name.
-pub(crate) fn require_version(request: &HttpRequest) -> Result<(), Failed> {
+/// Returns the version that the client speaks: by the header, or by a parameter of the same name.
+pub(crate) fn version(request: &HttpRequest) -> Option<String> {
     let header = request.headers().get(VERSION_HEADER).map(|value| value.to_str().unwrap_or("?").to_owned());
-    let said = header.or_else(|| {
+    header.or_else(|| {
         let query = web::Query::<Vec<(String, String)>>::from_query(request.query_string()).ok()?;
         let named =
             query.into_inner().into_iter().find(|(name, _)| name.eq_ignore_ascii_case(VERSION_HEADER));
         named.map(|(_, value)| value)
-    });
+    })
+}
+
+/// Requires that the client speaks 1.0.
+pub(crate) fn require_version(request: &HttpRequest) -> Result<(), Failed> {
+    let said = version(request);
     if speaks(said.as_deref()) { Ok(()) } else { Err(Failure::version(said.as_deref()).into()) }
 }
 
@@ -143,7 +148,7 @@ impl Loaded {
         let answered = given.next().and_then(|given| given.after_event_seq);
         let end = conversation.end.as_ref().and_then(|end| End::read(&end.body));
         let (state, since, interrupted) = stand(job, said.last(), answered, end.as_ref());
-        Self { id, context, state, interrupted, since, said, end, conversation }
+        Self { conversation, id, context, state, interrupted, since, said, end }
     }
 
     /// Returns the job's id.
@@ -247,5 +252,5 @@ impl Loaded {
 
 /// Writes an object of the protocol; structured data stays as it was written.
 pub(crate) fn written(value: &impl serde::Serialize) -> Result<Box<RawValue>, Failed> {
-    serde_json::value::to_raw_value(value).map_err(|e| Problem::internal(&e.to_string()).into())
+    serde_json::value::to_raw_value(value).map_err(|e| Failed::internal(&e))
 }

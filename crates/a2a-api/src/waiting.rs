@@ -13,7 +13,7 @@ use crate::replies::Failed;
 use crate::visits::{Visit, standing};
 
 /// Time that a request waits for its task at most; then the task is returned as it is.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 /// Interval after which a task is read although nothing woke the request: a notification may be lost.
 const LOOK: Duration = Duration::from_secs(15);
 

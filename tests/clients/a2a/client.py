@@ -1,5 +1,5 @@
-# Drives the Python SDK of A2A, unmodified, against the agent at ENTENTE_URL, in the binding that the argument names, and prints
-# what came of it.
+# Drives the Python SDK of A2A, unmodified, against the agent at ENTENTE_URL, in the binding that the argument names, or in 0.3, and
+# prints what came of it.
 
 import asyncio
 import json
@@ -119,9 +119,22 @@ async def story(http: httpx.AsyncClient) -> dict:
     return seen
 
 
+async def older(http: httpx.AsyncClient) -> dict:
+    """Speaks 0.3, as the SDK does with agents whose card says so."""
+    client = await create_client(f"{URL}/a2a/{AGENT}/v0.3", ClientConfig(httpx_client=http))
+    events = [event async for event in client.send_message(message("echo hello"))]
+    task = await client.get_task(a2a.GetTaskRequest(id=events[0].task.id))
+    return {
+        "transport": type(client._transport).__name__,
+        "events": [kind(event) for event in events],
+        "task": MessageToDict(task),
+        "refused": await refused(client.cancel_task(a2a.CancelTaskRequest(id=task.id))),
+    }
+
+
 async def main():
     async with httpx.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as http:
-        print(json.dumps(await story(http)))
+        print(json.dumps(await (older if BINDING == "0.3" else story)(http)))
 
 
 asyncio.run(main())

@@ -4,6 +4,7 @@ mod cards;
 mod hostile;
 mod lists;
 mod messages;
+mod older;
 mod streams;
 
 use crate::arcp::jobs::Hand;

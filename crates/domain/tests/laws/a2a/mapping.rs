@@ -116,7 +116,7 @@ proptest! {
         let is_open = answered.is_none_or(|answered| seq > answered);
         prop_assert_eq!(state.is_interrupted(), status == JobStatus::Running && is_open && phase != "running");
         prop_assert!(state.statuses().contains(&status));
-        prop_assert_eq!(TaskState::parse(&serde_json::to_value(state).unwrap().as_str().unwrap().to_owned()), Some(state));
+        prop_assert_eq!(TaskState::parse(serde_json::to_value(state).unwrap().as_str().unwrap()), Some(state));
     }
 
     /// A place in a list is read as it was written.
