@@ -195,6 +195,15 @@ if [ ! -e "$stamp" ] || [ "$requirements" -nt "$stamp" ]; then
   touch "$stamp"
 fi
 
+stamp=.venv/a2a/.installed
+requirements=tests/clients/requirements-a2a.txt
+if [ ! -e "$stamp" ] || [ "$requirements" -nt "$stamp" ]; then
+  echo "installing the Python client of A2A into .venv/a2a"
+  python3 -m venv .venv/a2a
+  .venv/a2a/bin/pip install --quiet --disable-pip-version-check -r "$requirements"
+  touch "$stamp"
+fi
+
 stamp=tests/web/node_modules/.installed
 if [ ! -e "$stamp" ] || [ tests/web/package-lock.json -nt "$stamp" ]; then
   echo "installing what drives the browser into tests/web/node_modules"

@@ -148,6 +148,8 @@ pub struct Config {
     pub ingest: IngestSettings,
     /// Public addresses of this server.
     pub site: Site,
+    /// The agent whose A2A card is the server's; `None` for no such card.
+    pub a2a_agent: Option<String>,
     /// Mail server for notifications of people; `None` sends no mail.
     pub smtp: Option<SmtpConfig>,
     /// Binding moments.
@@ -390,6 +392,7 @@ impl Config {
             token_secret: from.token_secret(),
             ingest: from.ingest(),
             site: from.site(),
+            a2a_agent: from.a2a_agent(),
             smtp: from.smtp(),
             moments: from.moments(),
             federation: from.federation(),

@@ -279,7 +279,8 @@ impl Server {
         let api_ctx = ctx.with_pool(api.clone());
         let http = http_state(&config, (*api_ctx).clone(), spans.clone(), &tasks);
         let provider = provider::provider(&config, &trust)?;
-        let shared = web::Data::new(api_state(Arc::new(http), api_ctx, writers, tools, provider));
+        let agent = config.a2a_agent.clone();
+        let shared = web::Data::new(api_state(Arc::new(http), api_ctx, writers, tools, provider, agent));
         let gate = listener.try_clone().map_err(unbound)?;
         sockets::take_files(config.max_connections);
         let (address, http) =
@@ -555,8 +556,15 @@ fn api_state(
     writers: Writers,
     tools: CallQueue,
     provider: Option<Arc<Provider>>,
+    agent: Option<String>,
 ) -> ApiState {
     ApiState {
+        a2a: Arc::new(entente_a2a_api::ApiState {
+            http: Arc::clone(&http),
+            ctx: ctx.arcp.clone(),
+            job_writer: Arc::clone(&writers.jobs),
+            agent,
+        }),
         openintent: Arc::new(entente_openintent_api::ApiState {
             http: Arc::clone(&http),
             ctx: ctx.openintent.clone(),

@@ -1,5 +1,7 @@
-//! Settings of the server's public URL, and of the origins that may call it from a browser.
+//! Settings of the server's public URL, of the origins that may call it from a browser, and of the agent whose A2A card is
+//! the server's.
 
+use entente_domain::arcp::versions::is_name;
 use entente_http::site::Site;
 
 use super::Reader;
@@ -24,5 +26,15 @@ impl Reader<'_> {
             ));
         }
         Site::new(url, list(self.text("ENTENTE_MCP_HOSTS")), origins)
+    }
+
+    pub(super) fn a2a_agent(&mut self) -> Option<String> {
+        let name = self.text("ENTENTE_A2A_AGENT")?;
+        if !is_name(&name) {
+            self.faults.push(format!(
+                "ENTENTE_A2A_AGENT={name}: must be the name of an agent that runs jobs, such as echo"
+            ));
+        }
+        Some(name)
     }
 }

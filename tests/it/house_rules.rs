@@ -25,7 +25,7 @@ const LONG_FUNCTIONS: [(&str, &str); 2] =
 
 /// Words that a crate or folder must not contain, in addition to the limits of its Cargo.toml. Comments do not
 /// count.
-const FORBIDDEN: [(&str, &[&str]); 22] = [
+const FORBIDDEN: [(&str, &[&str]); 23] = [
     ("crates/domain/src/", &["tokio::", "reqwest::", "std::env", "std::fs", "Utc::now"]),
     ("crates/runtime/src/", &["sqlx::", "actix_web"]),
     ("crates/store/src/", &["sqlx::query"]),
@@ -43,6 +43,7 @@ const FORBIDDEN: [(&str, &[&str]); 22] = [
     ("crates/openintent-api/src/", &["sqlx::", "entente_store", "reqwest::", "spawn("]),
     ("crates/arcp-api/src/", &["sqlx::", "entente_store", "reqwest::", "spawn("]),
     ("crates/aee-api/src/", &["sqlx::", "entente_store", "reqwest::", "spawn("]),
+    ("crates/a2a-api/src/", &["sqlx::", "entente_store", "reqwest::", "spawn("]),
     ("crates/moments-api/src/", &["sqlx::", "entente_store", "reqwest::", "spawn("]),
     ("crates/api/src/", &["sqlx::", "entente_store", "reqwest::", "spawn("]),
     ("crates/client/src/", &["sqlx::", "actix_web"]),

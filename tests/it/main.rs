@@ -9,6 +9,7 @@
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+mod a2a;
 pub(crate) mod aee;
 pub(crate) mod arcp;
 mod bridges;

@@ -46,6 +46,7 @@ pub fn application(
     let limit = api.limits.max_body_bytes;
     App::new()
         .app_data(web::Data::from(Arc::clone(&api.http)))
+        .app_data(web::Data::from(Arc::clone(&api.a2a)))
         .app_data(web::Data::from(Arc::clone(&api.openintent)))
         .app_data(web::Data::from(Arc::clone(&api.arcp)))
         .app_data(web::Data::from(Arc::clone(&api.aee)))
@@ -67,6 +68,7 @@ pub fn application(
         .configure(socket::slashed_route)
         .configure(openapi::routes)
         .configure(mcp::routes)
+        .configure(entente_a2a_api::routes)
         .configure(oauth::routes)
         .configure(crate::web::routes)
         .default_service(web::to(openapi::unknown))

@@ -15,6 +15,8 @@ pub struct ApiState {
     pub http: Arc<HttpState>,
     /// Context of all protocols, which operations receive.
     pub ctx: Ctx,
+    /// State of A2A's handlers.
+    pub a2a: Arc<entente_a2a_api::ApiState>,
     /// State of OpenIntent's handlers.
     pub openintent: Arc<entente_openintent_api::ApiState>,
     /// State of ARCP's handlers.

@@ -157,6 +157,14 @@ pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<BTreeMap<String, Known>
     gather(rows)
 }
 
+/// Returns an agent; `None` if none of its versions is registered.
+///
+/// # Errors
+/// The database query fails.
+pub async fn find(ctx: &Ctx, name: &str) -> Outcome<Option<Known>> {
+    Ok(known(&mut *ctx.pool.acquire().await?, &[name]).await?.remove(name))
+}
+
 /// Requires that the caller owns an agent's name or may act as its owner.
 ///
 /// # Errors

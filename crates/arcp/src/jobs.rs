@@ -56,8 +56,9 @@ use claims::tokens as claim_tokens;
 pub use claims::turns::Turns;
 pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
 pub use control::{
-    Again, Counts, Delivered, JobSearch, Node, Rerun, RerunAsk, Tree, acknowledge, beside, count, rerun,
-    rerun_found, resolve, search, send, sent, tree, wait,
+    Again, Conversation, Counts, Delivered, JobSearch, Node, Position, Rerun, RerunAsk, Tree, acknowledge,
+    beside, chunks, conversation, count, positions, rerun, rerun_found, resolve, search, send, sent, tree,
+    wait,
 };
 pub use delegation::delegate;
 pub(crate) use delegation::delegated;

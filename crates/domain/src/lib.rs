@@ -5,6 +5,7 @@
 //! ([`clock::Clock`], [`ids::Chance`]). The server's operations (in the kernel and the protocols) call these functions
 //! inside their transactions; `entente verify` calls them without a server.
 
+pub mod a2a;
 pub mod access;
 pub mod aee;
 pub mod arcp;

@@ -156,13 +156,13 @@ fn unheard<B>(
 }
 
 /// Records the request's trace (`traceparent`, RFC-0020) for the events it causes, and starts a span if a collector
-/// is configured. Only API and MCP requests get spans; health checks, for example, do not.
+/// is configured. Only requests to the API, MCP and A2A get spans; health checks, for example, do not.
 fn trace(request: &ServiceRequest, api: &HttpState) -> Option<Span> {
     let header = request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok());
     let came_with = header.and_then(Trace::parse);
     let measured = api.spans.as_ref().filter(|_| {
         let path = request.path();
-        path.starts_with("/api/") || path.starts_with("/v1/") || path == "/mcp"
+        path.starts_with("/api/") || path.starts_with("/v1/") || path.starts_with("/a2a/") || path == "/mcp"
     });
     let span = measured.map(|spans| spans.begin(came_with));
     if let Some(trace) = span.as_ref().and_then(Span::trace).or(came_with) {

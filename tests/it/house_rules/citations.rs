@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use super::{none, root};
 
 /// The pages of docs/wire, each with the prefix of its anchors.
-const PAGES: [(&str, &str); 5] = [
+const PAGES: [(&str, &str); 6] = [
+    ("a2a.md", "A2A-W-"),
     ("openintent.md", "OI-"),
     ("arcp.md", "ARCP-W-"),
     ("aee.md", "AEE-W-"),

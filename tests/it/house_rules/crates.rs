@@ -7,7 +7,7 @@ use super::{none, root};
 
 /// Our crates, from the lowest to the highest, each with those that it may depend on. The root package may
 /// depend on all.
-const CRATES: [(&str, &[&str]); 17] = [
+const CRATES: [(&str, &[&str]); 18] = [
     ("domain", &[]),
     ("runtime", &["domain"]),
     ("oidc", &["domain"]),
@@ -23,6 +23,8 @@ const CRATES: [(&str, &[&str]); 17] = [
     // A job shows the questions that it waits for.
     ("arcp-api", &["domain", "runtime", "kernel", "arcp", "moments", "http"]),
     ("aee-api", &["domain", "kernel", "aee", "http"]),
+    // A2A has no operations of its own: its tasks are ARCP's jobs.
+    ("a2a-api", &["domain", "runtime", "kernel", "arcp", "http"]),
     ("moments-api", &["domain", "kernel", "moments", "http"]),
     ("api", API_MAY_NAME),
     ("client", &["domain", "runtime"]),
@@ -43,6 +45,7 @@ const API_MAY_NAME: &[&str] = &[
     "openintent-api",
     "arcp-api",
     "aee-api",
+    "a2a-api",
     "moments-api",
 ];
 
@@ -51,7 +54,11 @@ fn ours(manifest: &str) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     for line in manifest.lines().filter(|line| !line.starts_with('#') && !line.starts_with("name ")) {
         for part in line.split("entente-").skip(1) {
-            found.insert(part.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap());
+            found.insert(
+                part.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && c != '-')
+                    .next()
+                    .unwrap(),
+            );
         }
     }
     found

@@ -177,6 +177,34 @@ pub async fn after(
     Ok(rows.into_iter().map(Stored::from).collect())
 }
 
+/// What a worker says of its job and what it has made, up to an event: the last `limit` events, oldest first.
+pub(super) async fn told(conn: &mut PgConnection, job: JobId, upto: i64, limit: i64) -> Outcome<Vec<Stored>> {
+    let rows = select!(
+        "job_events::told",
+        "WHERE e.job_id = $1 AND e.job_seq <= $2 AND e.kind IN ('status', 'artifact_ref') ORDER BY e.job_seq DESC LIMIT $3",
+        job.uuid(),
+        upto,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().rev().map(Stored::from).collect())
+}
+
+/// What the workers of these jobs said last.
+pub(super) async fn said_last(conn: &mut PgConnection, jobs: &[Uuid]) -> Outcome<Vec<Stored>> {
+    let rows = select!(
+        "job_events::said_last",
+        "JOIN (SELECT k.id, (SELECT s.job_seq FROM job_events s WHERE s.job_id = k.id AND s.kind = 'status'
+                             ORDER BY s.job_seq DESC LIMIT 1) AS seq FROM UNNEST($1::uuid[]) AS k (id)) l
+         ON l.id = e.job_id AND l.seq = e.job_seq",
+        jobs
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(Stored::from).collect())
+}
+
 /// Deletes up to `limit` events of these jobs, each job's oldest first; returns their number.
 pub(super) async fn forget(conn: &mut PgConnection, jobs: &[Uuid], limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod a2a;
 mod access;
 mod aee;
 mod amounts;

@@ -155,7 +155,7 @@ async fn submit_again(
 }
 
 /// Returns the input and the start of a job as submitted.
-async fn asked(conn: &mut PgConnection, id: JobId) -> Outcome<Asked> {
+pub(super) async fn asked(conn: &mut PgConnection, id: JobId) -> Outcome<Asked> {
     let row = sqlx::query!("-- jobs::asked\n SELECT input, start_at FROM jobs WHERE id = $1", id.uuid())
         .fetch_optional(conn)
         .await?;

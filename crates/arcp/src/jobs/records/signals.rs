@@ -138,6 +138,25 @@ pub(in crate::jobs) async fn after(
     Ok(fitting(signals))
 }
 
+/// Returns the payload of the last signal of this name to each of these jobs; those without one are left out.
+pub(in crate::jobs) async fn last_named(
+    conn: &mut PgConnection,
+    jobs: &[Uuid],
+    name: &str,
+) -> Outcome<BTreeMap<JobId, String>> {
+    let rows = sqlx::query!(
+        r#"-- job_signals::last_named
+         SELECT k.id AS "job_id!", (SELECT s.payload FROM job_signals s WHERE s.job_id = k.id AND s.name = $2
+                                    ORDER BY s.seq DESC LIMIT 1) AS payload
+         FROM UNNEST($1::uuid[]) AS k (id)"#,
+        jobs,
+        name
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().filter_map(|row| Some((row.job_id.into(), row.payload?))).collect())
+}
+
 /// Returns the first of these signals, as many as fit into one answer, and at least one.
 fn fitting(mut signals: Vec<Signal>) -> Vec<Signal> {
     let mut bytes = 0;

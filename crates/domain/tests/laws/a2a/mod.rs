@@ -1,0 +1,3 @@
+//! A2A 1.0.
+
+mod mapping;
