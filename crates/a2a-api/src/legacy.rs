@@ -1,23 +1,16 @@
-//! A2A 0.3 over JSON-RPC, for clients from before 1.0: other names of methods and members, the same operations.
+//! A2A 0.3, for clients from before 1.0: other names of members, the same tasks. `rpc.rs` has its methods.
 //!
 //! Requests are turned into those of 1.0 and objects into those of 0.3: each has its `kind`, a part is `text`, `file` or `data`,
 //! states and roles are small words, and a response is the object itself.
 
-use actix_web::{HttpRequest, HttpResponse};
 use entente_domain::a2a::artifacts::Artifact;
-use entente_domain::a2a::errors::{Failure, Fault};
 use entente_domain::a2a::messages::{Message, Part, Role};
 use entente_domain::a2a::progress::Update;
-use entente_domain::a2a::requests::{Configuration, SendRequest, TaskQuery, params};
+use entente_domain::a2a::requests::{Configuration, SendRequest, TaskQuery};
 use entente_domain::a2a::tasks::{Status, Task, TaskState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-
-use crate::following::Form;
-use crate::replies::Failed;
-use crate::visits::{Visit, written};
-use crate::{cards, operations};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -154,8 +147,9 @@ struct LegacyConfiguration {
     push_notification_config: Option<Box<RawValue>>,
 }
 
+/// A request to send a message.
 #[derive(Deserialize)]
-struct LegacySend {
+pub(crate) struct LegacySend {
     message: LegacyMessage,
     #[serde(default)]
     configuration: Option<LegacyConfiguration>,
@@ -164,7 +158,8 @@ struct LegacySend {
 }
 
 impl LegacySend {
-    fn current(self) -> SendRequest {
+    /// Returns the request of 1.0.
+    pub fn current(self) -> SendRequest {
         let said = self.configuration.unwrap_or_default();
         SendRequest {
             message: self.message.current(),
@@ -286,58 +281,8 @@ pub(crate) fn update(update: Update, is_last: bool) -> Result<Box<RawValue>, ser
     serde_json::value::to_raw_value(&object)
 }
 
-/// The outcome of a call.
-pub(crate) enum Answer {
-    /// A result.
-    Result(Box<RawValue>),
-    /// A stream.
-    Stream(HttpResponse),
-}
-
-/// Answers a call of 0.3; `None` if it has no such method.
-pub(crate) async fn answer(
-    visit: &Visit,
-    request: &HttpRequest,
-    method: &str,
-    given: Option<&RawValue>,
-    id: &Value,
-) -> Result<Option<Answer>, Failed> {
-    let shown = |shown: Task| task(shown).map_err(|e| Failed::internal(&e));
-    let form = || Form::Legacy(id.clone());
-    Ok(Some(match method {
-        "message/send" => {
-            let sent = operations::send(visit, &params::<LegacySend>(given)?.current()).await?;
-            Answer::Result(shown(sent)?)
-        }
-        "message/stream" => {
-            let request = params::<LegacySend>(given)?.current();
-            Answer::Stream(operations::stream(visit, &request, form()).await?)
-        }
-        "tasks/get" => {
-            let query = params::<TaskQuery>(given)?;
-            let history_length = query.history_length.filter(|length| *length != 0);
-            Answer::Result(shown(operations::get(visit, &TaskQuery { history_length, ..query }).await?)?)
-        }
-        "tasks/cancel" => {
-            Answer::Result(shown(operations::cancel(visit, &params::<TaskQuery>(given)?.id).await?)?)
-        }
-        "tasks/resubscribe" => {
-            let task = params::<TaskQuery>(given)?.id;
-            Answer::Stream(operations::subscribe(visit, request, &task, form()).await?)
-        }
-        "agent/getAuthenticatedExtendedCard" => Answer::Result(written(&cards::legacy(visit).await?)?),
-        push if push.starts_with("tasks/pushNotificationConfig/") => {
-            return Err(operations::no_push().into());
-        }
-        _ => return Ok(None),
-    }))
-}
-
-/// Failure of a method of 1.0 that a client calls in 0.3.
-pub(crate) fn unknown(method: &str) -> Failed {
-    let shown: String = method.chars().take(60).collect();
-    let message = format!(
-        "There is no method `{shown}` in A2A 0.3, which is meant without the header `A2A-Version: 1.0`."
-    );
-    Failure::new(Fault::VersionNotSupported, message).into()
+/// Returns a request for a task as one of 1.0: 0 was no limit of its history.
+pub(crate) fn queried(query: TaskQuery) -> TaskQuery {
+    let history_length = query.history_length.filter(|length| *length != 0);
+    TaskQuery { history_length, ..query }
 }

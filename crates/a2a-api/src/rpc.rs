@@ -3,6 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use entente_domain::a2a::errors::{Failure, Fault};
 use entente_domain::a2a::requests::{ListQuery, SendRequest, TaskQuery, params};
+use entente_domain::a2a::tasks::Task;
 use entente_domain::payload::scan;
 use entente_http::body::Raw;
 use entente_http::caller::Asker;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::following::Form;
-use crate::legacy::{self, Answer};
+use crate::legacy::{self, LegacySend};
 use crate::replies::{Failed, TaskBody};
 use crate::visits::{Visit, require_version, version, written};
 use crate::{ApiState, cards, listing, operations};
@@ -93,10 +94,10 @@ async fn answer(
     };
     let given = call.params.as_deref();
     let result = if speaks_legacy(version(request).as_deref()) {
-        match legacy::answer(visit, request, method, given, id).await? {
+        match earlier(visit, request, method, given, id).await? {
             Some(Answer::Result(result)) => result,
             Some(Answer::Stream(stream)) => return Ok(stream),
-            None => return Err(legacy::unknown(method)),
+            None => return Err(unknown(method)),
         }
     } else {
         require_version(request)?;
@@ -155,4 +156,59 @@ async fn current(
 fn speaks_legacy(version: Option<&str>) -> bool {
     let version = version.unwrap_or_default().trim();
     version.is_empty() || version == "0.3" || version.starts_with("0.3.")
+}
+
+/// The outcome of a call.
+enum Answer {
+    /// A result.
+    Result(Box<RawValue>),
+    /// A stream.
+    Stream(HttpResponse),
+}
+
+/// Answers a call of 0.3; `None` if it has no such method.
+async fn earlier(
+    visit: &Visit,
+    request: &HttpRequest,
+    method: &str,
+    given: Option<&RawValue>,
+    id: &Value,
+) -> Result<Option<Answer>, Failed> {
+    let shown = |task: Task| legacy::task(task).map_err(|e| Failed::internal(&e));
+    let form = || Form::Legacy(id.clone());
+    Ok(Some(match method {
+        "message/send" => {
+            let sent = operations::send(visit, &params::<LegacySend>(given)?.current()).await?;
+            Answer::Result(shown(sent)?)
+        }
+        "message/stream" => {
+            let request = params::<LegacySend>(given)?.current();
+            Answer::Stream(operations::stream(visit, &request, form()).await?)
+        }
+        "tasks/get" => {
+            let query = legacy::queried(params::<TaskQuery>(given)?);
+            Answer::Result(shown(operations::get(visit, &query).await?)?)
+        }
+        "tasks/cancel" => {
+            Answer::Result(shown(operations::cancel(visit, &params::<TaskQuery>(given)?.id).await?)?)
+        }
+        "tasks/resubscribe" => {
+            let task = params::<TaskQuery>(given)?.id;
+            Answer::Stream(operations::subscribe(visit, request, &task, form()).await?)
+        }
+        "agent/getAuthenticatedExtendedCard" => Answer::Result(written(&cards::legacy(visit).await?)?),
+        push if push.starts_with("tasks/pushNotificationConfig/") => {
+            return Err(operations::no_push().into());
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// Failure of a method of 1.0 that a client calls in 0.3.
+fn unknown(method: &str) -> Failed {
+    let shown: String = method.chars().take(60).collect();
+    let message = format!(
+        "There is no method `{shown}` in A2A 0.3, which is meant without the header `A2A-Version: 1.0`."
+    );
+    Failure::new(Fault::VersionNotSupported, message).into()
 }

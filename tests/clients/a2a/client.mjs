@@ -99,9 +99,8 @@ const cancelled = await client.cancelTask({ tenant: "", id: begun.id, metadata: 
 seen.cancelled = state(cancelled.status);
 seen.followed = (await following).map(kind);
 
-const page = await client.listTasks({
-  tenant: "", contextId: "", status: TaskState.TASK_STATE_UNSPECIFIED, pageSize: 100, pageToken: "", statusTimestampAfter: undefined,
-});
+const every = { contextId: "", status: TaskState.TASK_STATE_UNSPECIFIED, statusTimestampAfter: undefined };
+const page = await client.listTasks({ tenant: "", ...every, pageSize: 100, pageToken: "" });
 seen.listed = page.tasks.length;
 
 const push = { tenant: "", id: "", taskId: echoed.id, url: "https://example.com", token: "", authentication: undefined };

@@ -1,5 +1,5 @@
-# Drives the Python SDK of A2A, unmodified, against the agent at ENTENTE_URL, in the binding that the argument names, or in 0.3, and
-# prints what came of it.
+# Drives the Python SDK of A2A, unmodified, against the agent at ENTENTE_URL, in the binding that the argument names, or in 0.3,
+# and prints what came of it.
 
 import asyncio
 import json
@@ -29,7 +29,8 @@ def kind(event: a2a.StreamResponse) -> list:
     name = event.WhichOneof("payload")
     value = MessageToDict(getattr(event, name))
     if name == "artifact_update":
-        return [name, value["artifact"]["parts"][0].get("text"), value.get("append", False), value.get("lastChunk", False)]
+        flags = [value.get(flag, False) for flag in ("append", "lastChunk")]
+        return [name, value["artifact"]["parts"][0].get("text"), *flags]
     return [name, value["status"]["state"].removeprefix("TASK_STATE_")]
 
 
@@ -73,7 +74,8 @@ async def story(http: httpx.AsyncClient) -> dict:
     task = asking[0].task
     seen["asked"] = kind(asking[-1])
     booked = await send(message("Oslo", task_id=task.id, context_id=task.context_id))
-    seen["booked"] = [MessageToDict(booked)["status"]["state"], booked.artifacts[0].parts[0].text, booked.context_id == task.context_id]
+    is_same = booked.context_id == task.context_id
+    seen["booked"] = [MessageToDict(booked)["status"]["state"], booked.artifacts[0].parts[0].text, is_same]
 
     seen["declined"] = a2a.TaskState.Name((await send(message("decline"))).status.state)
 
