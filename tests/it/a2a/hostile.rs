@@ -73,7 +73,7 @@ async fn a_message_has_its_form() {
         (with(&|p| p["configuration"]["historyLength"] = json!(-1)), -32_602),
         (
             with(&|p| {
-                p["configuration"]["taskPushNotificationConfig"] = json!({ "url": "https://x.example" })
+                p["configuration"]["taskPushNotificationConfig"] = json!({ "url": "https://x.example" });
             }),
             -32_003,
         ),

@@ -28,7 +28,7 @@ async fn a_message_becomes_a_job_and_its_result_an_artifact() {
     assert_eq!(task["artifacts"][0]["parts"][0]["data"], json!({ "x": 100.0 }));
     assert_eq!(task["status"]["message"]["parts"][0]["text"], "echoed");
     assert_eq!((texts(&task["history"]), &task["history"][0]["taskId"]), (vec!["hello"], &task["id"]));
-    assert!(task["status"]["timestamp"].as_str().unwrap().ends_with(".000Z"), "{task}");
+    assert_eq!(task["status"]["timestamp"].as_str().unwrap().len(), 24, "milliseconds: {task}");
     // Both bindings show the same, and a history has the asked length.
     let reply = client.get(&format!("{ECHO}/tasks/{}", task["id"].as_str().unwrap())).await;
     assert_eq!(reply.header("content-type"), "application/a2a+json");

@@ -4,7 +4,7 @@ use super::{ECHO, call, done, echo, failed, state};
 use crate::harness::{Value, World, json};
 
 /// Returns the parameters of a message of 0.3, after which the call does not wait.
-fn message(id: &str, parts: Value) -> Value {
+fn message(id: &str, parts: &Value) -> Value {
     json!({
         "message": { "kind": "message", "messageId": id, "role": "user", "parts": parts },
         "configuration": { "blocking": false },
@@ -20,9 +20,9 @@ async fn clients_of_0_3_have_the_same_tasks() {
         { "kind": "file", "file": { "name": "a.txt", "mimeType": "text/plain", "bytes": "aGk=" } },
         { "kind": "data", "data": { "n": 1 } },
     ]);
-    let task = done(&client, "message/send", message("m-1", parts.clone())).await;
+    let task = done(&client, "message/send", message("m-1", &parts)).await;
     assert_eq!((&task["kind"], &task["status"]["state"]), (&json!("task"), &json!("submitted")), "{task}");
-    assert_eq!(done(&client, "message/send", message("m-1", parts.clone())).await["id"], task["id"]);
+    assert_eq!(done(&client, "message/send", message("m-1", &parts)).await["id"], task["id"]);
     let job = hand.one().await;
     assert_eq!(job["input"]["text"], "hello");
     assert_eq!(job["input"]["message"]["parts"][1]["raw"], "aGk=", "the worker gets 1.0");
@@ -46,7 +46,7 @@ async fn clients_of_0_3_have_the_same_tasks() {
         ("tasks/resubscribe", json!({ "id": task["id"] }), -32_004),
         ("tasks/pushNotificationConfig/set", json!({}), -32_003),
         ("message/send", json!({}), -32_602),
-        ("message/send", message("m", json!([{ "kind": "text" }])), -32_602),
+        ("message/send", message("m", &json!([{ "kind": "text" }])), -32_602),
         ("GetTask", json!({ "id": task["id"] }), -32_009),
         ("nothing", json!({}), -32_009),
     ] {
@@ -70,11 +70,11 @@ async fn clients_of_0_3_have_a_card_and_streams() {
 
     let ask = json!([{ "kind": "status", "body": { "phase": "input_required", "message": "Which?" } }]);
     let parts = json!([{ "kind": "text", "text": "go" }]);
-    let task = done(&client, "message/send", message("m-1", parts.clone())).await;
+    let task = done(&client, "message/send", message("m-1", &parts)).await;
     let job = hand.one().await;
     hand.events(&job, ask).await.ok();
     // The repeated message streams the task, which waits for its client, and so ends.
-    let streamed = call(&client, "message/stream", message("m-1", parts)).await;
+    let streamed = call(&client, "message/stream", message("m-1", &parts)).await;
     let frames: Vec<Value> = streamed
         .text
         .lines()
