@@ -4691,6 +4691,11 @@ export interface components {
             /** @description The parts that are not finished and wait for something, oldest first. */
             blocked: components["schemas"]["BlockedIntent"][];
         };
+        /**
+         * @description Form of the bodies that a receiver gets.
+         * @enum {string}
+         */
+        BodyFormat: "standard" | "cloudevents";
         /** @description An event and its position in the chain. */
         Boundary: {
             /** @description The event's hash. */
@@ -9888,6 +9893,7 @@ export interface components {
              */
             event_types?: string[] | null;
             expires_at?: components["schemas"]["GivenTime"] | null;
+            format?: components["schemas"]["BodyFormat"] | null;
             /** @description Only events of this intent; defaults to everything visible to the subscriber. */
             intent_id?: string | null;
             /**
@@ -11157,6 +11163,8 @@ export interface components {
              * @description Number of failures since the last successful delivery.
              */
             failures: number;
+            /** @description Form of the bodies: `standard` or `cloudevents`. */
+            format: components["schemas"]["BodyFormat"];
             /** @description Subscription id. */
             id: components["schemas"]["EndpointId"];
             intentId?: components["schemas"]["IntentId"] | null;

@@ -4345,6 +4345,8 @@ class SubscriptionBody(Record):
     failing_since: str | None
     # Number of failures since the last successful delivery.
     failures: int
+    # Form of the bodies: `standard` or `cloudevents`.
+    format: str
     # Subscription id.
     id: str
     # Same as `intent_id`.

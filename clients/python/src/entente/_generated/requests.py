@@ -54,6 +54,12 @@ AuthType = Literal[
     "custom",
 ]
 
+# Form of the bodies that a receiver gets.
+BodyFormat = Literal[
+    "standard",
+    "cloudevents",
+]
+
 # The window of a budget: how often it begins anew.
 BudgetWindow = Literal[
     "total",
@@ -2226,6 +2232,9 @@ class NewSubscription(TypedDict, total=False):
     event_types: list[str] | None
     # When the subscription expires.
     expires_at: str | None
+    # Form of the bodies: `standard` (`type`, `timestamp` and `data`, as in Standard Webhooks) or `cloudevents`
+    # (CloudEvents 1.0, structured mode); defaults to `standard`.
+    format: BodyFormat | None
     # Only events of this intent; defaults to everything visible to the subscriber.
     intent_id: str | None
     # Sends every envelope that arrives in this entity's mailbox, instead of events; the key must be able to act as
