@@ -127,14 +127,18 @@ fn a_cloud_event_has_the_data_as_it_was_written() {
     let intent: IntentId = "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".parse().unwrap();
     let same = BodyFormat::Standard.write(body.to_owned(), "evt_1", "https://x.example", Some(intent), None);
     assert_eq!(same, body);
-    let event = BodyFormat::CloudEvents.write(body.to_owned(), "evt_1", "https://x.example", Some(intent), None);
+    let event =
+        BodyFormat::CloudEvents.write(body.to_owned(), "evt_1", "https://x.example", Some(intent), None);
     assert_eq!(
         event,
         r#"{"specversion":"1.0","id":"evt_1","source":"https://x.example/api/v1/intents/intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F","type":"comment","time":"2026-11-27T20:00:00Z","datacontenttype":"application/json","data":{"n":1.50,"big":12345678901234567890}}"#
     );
     // Without a public URL the source is relative; of no intent, it is the server.
     let event = BodyFormat::CloudEvents.write(body.to_owned(), "evt_1", "", None, Some("00-a-b-01"));
-    assert!(event.contains(r#""source":"/api/v1","#) && event.contains(r#""traceparent":"00-a-b-01","#), "{event}");
+    assert!(
+        event.contains(r#""source":"/api/v1","#) && event.contains(r#""traceparent":"00-a-b-01","#),
+        "{event}"
+    );
     let other = "not in the standard form";
     assert_eq!(BodyFormat::CloudEvents.write(other.to_owned(), "evt_1", "", None, None), other);
     for format in [BodyFormat::Standard, BodyFormat::CloudEvents] {

@@ -26,7 +26,12 @@ async fn a_receiver_gets_cloud_events_signed_and_the_same_at_each_attempt() {
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     let said = json!({ "sender": "agent.ada", "payload": { "n": 1.50 }, "metadata": { "trace_id": trace } });
     let said = send(&ada, &channel, said).await;
-    ada.post(&format!("/intents/{intent}/events"), json!({ "event_type": "comment", "payload": { "note": "ä" } })).await.is(201);
+    ada.post(
+        &format!("/intents/{intent}/events"),
+        json!({ "event_type": "comment", "payload": { "note": "ä" } }),
+    )
+    .await
+    .is(201);
     world.hooks().await;
     world.clock.advance(3_600);
     world.hooks().await;
@@ -43,7 +48,11 @@ async fn a_receiver_gets_cloud_events_signed_and_the_same_at_each_attempt() {
         assert_eq!(event["datacontenttype"], "application/json");
     }
     let message = got[1].body();
-    assert_eq!((got[0].id(), &got[0].body()["data"]), (got[1].id(), &message["data"]), "the second attempt is the same");
+    assert_eq!(
+        (got[0].id(), &got[0].body()["data"]),
+        (got[1].id(), &message["data"]),
+        "the second attempt is the same"
+    );
     assert_eq!(
         attributes(&message),
         ["datacontenttype", "id", "source", "specversion", "time", "traceparent", "type"]
@@ -58,14 +67,20 @@ async fn a_receiver_gets_cloud_events_signed_and_the_same_at_each_attempt() {
     // The other receiver got the same data in the standard form.
     let got = plain.got();
     assert_eq!(got[0].headers["content-type"], "application/json");
-    assert_eq!(got[0].body(), json!({ "type": message["type"], "timestamp": message["time"], "data": message["data"] }));
+    assert_eq!(
+        got[0].body(),
+        json!({ "type": message["type"], "timestamp": message["time"], "data": message["data"] })
+    );
 
     // What is of no intent has the server as its source.
     let path = format!("/subscriptions/{}", made["id"].as_str().unwrap());
     ada.post(&format!("{path}/ping"), json!({})).await;
     world.hooks().await;
     let ping = receiver.got().pop().unwrap().body();
-    assert_eq!((&ping["type"], &ping["source"]), (&json!("ping"), &json!("https://entente.example.com/api/v1")));
+    assert_eq!(
+        (&ping["type"], &ping["source"]),
+        (&json!("ping"), &json!("https://entente.example.com/api/v1"))
+    );
     assert_eq!(ada.get(&path).await.ok()["format"], "cloudevents");
     let wrong = ada.post("/subscriptions", json!({ "webhook_url": receiver.url(), "format": "xml" })).await;
     assert_eq!(wrong.status, 422, "{}", wrong.text);
@@ -77,7 +92,8 @@ async fn a_server_without_a_public_url_has_relative_sources() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
     let receiver = Receiver::start().await;
-    subscribe(&ada, &receiver.url(), json!({ "format": "cloudevents", "event_types": ["intent_created"] })).await;
+    subscribe(&ada, &receiver.url(), json!({ "format": "cloudevents", "event_types": ["intent_created"] }))
+        .await;
     let made = ada.post("/intents", json!({ "title": "something" })).await.ok();
     world.hooks().await;
     let event = receiver.got().remove(0).body();
