@@ -43,7 +43,7 @@ pub struct WebhookSender {
     /// Context for the operations.
     pub ctx: Ctx,
     egress: Egress,
-    /// The server's public URL, which CloudEvents name as their source; empty without one.
+    /// The server's public URL, which `CloudEvents` name as their source; empty without one.
     origin: String,
     node: NodeId,
     concurrency: usize,

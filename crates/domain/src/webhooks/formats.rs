@@ -1,4 +1,4 @@
-//! Forms of webhook bodies: that of Standard Webhooks, and CloudEvents 1.0 in its structured mode.
+//! Forms of webhook bodies: that of Standard Webhooks, and `CloudEvents` 1.0 in its structured mode.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ pub enum BodyFormat {
     /// `{"type", "timestamp", "data"}`, as in Standard Webhooks.
     #[default]
     Standard,
-    /// An event of CloudEvents 1.0, in the JSON format's structured mode.
+    /// An event of `CloudEvents` 1.0, in the JSON format's structured mode.
     CloudEvents,
 }
 
@@ -25,7 +25,7 @@ struct Stored<'a> {
     data: &'a RawValue,
 }
 
-/// An event of CloudEvents.
+/// An event of `CloudEvents`.
 #[derive(Serialize)]
 struct CloudEvent<'a> {
     specversion: &'static str,
@@ -67,7 +67,7 @@ impl BodyFormat {
     /// Returns a stored body in this form. `id` is the `webhook-id`; `origin` is the server's public URL, or empty; the intent is
     /// the one whose log has the record, if any.
     ///
-    /// `source` and `id` together are unique, and the same for each attempt and on each server (CloudEvents 1.0, "id"). A body
+    /// `source` and `id` together are unique, and the same for each attempt and on each server (`CloudEvents` 1.0, "id"). A body
     /// that is not in the standard form, which no server stores, stays as it is.
     #[must_use]
     pub fn write(

@@ -175,6 +175,7 @@ struct SubscribeBody {
     expires_at: Option<GivenTime>,
     /// Form of the bodies: `standard` (`type`, `timestamp` and `data`, as in Standard Webhooks) or `cloudevents` (CloudEvents 1.0,
     /// structured mode); defaults to `standard`.
+    #[expect(clippy::doc_markdown, reason = "the text is the document's, and CloudEvents is a name")]
     format: Option<BodyFormat>,
     /// `v1` (HMAC-SHA256) or `v1a` (Ed25519); defaults to `v1`.
     signature: Option<Scheme>,

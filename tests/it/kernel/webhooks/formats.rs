@@ -1,4 +1,4 @@
-//! CloudEvents instead of the body of Standard Webhooks: each kind of delivery, its signature, and its sameness over attempts.
+//! `CloudEvents` instead of the body of Standard Webhooks: each kind of delivery, its signature, and its sameness over attempts.
 
 use crate::harness::{Act, Got, Receiver, Setup, Value, World, json, send, subscribe, talk};
 
