@@ -186,23 +186,18 @@ fi
 
 packaging
 
-stamp=.venv/litellm/.installed
-requirements=tests/clients/requirements-litellm.txt
-if [ ! -e "$stamp" ] || [ "$requirements" -nt "$stamp" ]; then
-  echo "installing LiteLLM's proxy, of which a test makes a gateway, into .venv/litellm"
-  python3 -m venv .venv/litellm
-  .venv/litellm/bin/pip install --quiet --disable-pip-version-check -r "$requirements"
-  touch "$stamp"
-fi
-
-stamp=.venv/a2a/.installed
-requirements=tests/clients/requirements-a2a.txt
-if [ ! -e "$stamp" ] || [ "$requirements" -nt "$stamp" ]; then
-  echo "installing the Python client of A2A into .venv/a2a"
-  python3 -m venv .venv/a2a
-  .venv/a2a/bin/pip install --quiet --disable-pip-version-check -r "$requirements"
-  touch "$stamp"
-fi
+# Makes an environment of its own for what tests/clients/requirements-NAME.txt lists, unless it is there and up to date.
+environment() {
+  local dir=.venv/$1 requirements=tests/clients/requirements-$1.txt
+  if [ ! -e "$dir/.installed" ] || [ "$requirements" -nt "$dir/.installed" ]; then
+    echo "installing $2 into $dir"
+    python3 -m venv "$dir"
+    "$dir/bin/pip" install --quiet --disable-pip-version-check -r "$requirements"
+    touch "$dir/.installed"
+  fi
+}
+environment litellm "LiteLLM's proxy, of which a test makes a gateway,"
+environment a2a "the Python client of A2A"
 
 stamp=tests/web/node_modules/.installed
 if [ ! -e "$stamp" ] || [ tests/web/package-lock.json -nt "$stamp" ]; then
