@@ -387,7 +387,9 @@ fn what_conformance_claims_is_tested() {
         let file = Path::new(&name).file_stem().unwrap().to_str().unwrap().to_owned();
         tests.extend(functions(&text).into_iter().map(|(function, _, _)| format!("{file}::{function}")));
     }
-    let python = fs::read_dir(root().join("tests/clients")).unwrap().map(|entry| entry.unwrap().path());
+    let folders = ["tests/clients", "clients/python/tests"];
+    let python = folders.into_iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let python = python.map(|entry| entry.unwrap().path());
     for path in python.filter(|path| path.extension().is_some_and(|end| end == "py")) {
         let file = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let text = fs::read_to_string(&path).unwrap();
