@@ -9,6 +9,7 @@ from typing import Any
 
 from .._generated import operations as api
 from .._generated.answers import CredentialRotated, JobBody, JobOperationAllowed, JobReported, JobSignal
+from .._generated.requests import NewJobEvent
 from .._jobs import JobState
 from ..errors import ClaimError, JobCancelledError, JobError
 from .spending import Amount
@@ -61,15 +62,17 @@ class Job:
     async def event(self, kind: str, *, checkpoint: Any = None, **body: Any) -> JobReported:
         """Reports an event of ARCP §8.2, or `x-vendor.…`, once; with a checkpoint both are stored together."""
         self.check()
-        return await self.report(kind, body, checkpoint=checkpoint)
+        return await self.report([{"kind": kind, "body": body}], checkpoint=checkpoint)
 
-    async def report(self, kind: str, body: Mapping[str, Any], *, ts: str | None = None, checkpoint: Any = None) -> JobReported:
-        """Reports an event whose body is given as one value; also of a job that is to stop, of which there may be something left to say."""
-        self._state.reported += 1
-        now = ts or datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
-        # The server keeps the first of events with the same key.
-        event = {"kind": kind, "ts": now, "body": dict(body), "event_key": f"{self._state.prefix}-{self._state.reported}"}
-        report = self._body(events=[event])
+    async def report(self, events: list[NewJobEvent], *, checkpoint: Any = None) -> JobReported:
+        """Reports events, up to 1,000: all of them, or none. A job that is to stop may still have something to say."""
+        now = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
+        keyed: list[NewJobEvent] = []
+        for event in events:
+            self._state.reported += 1
+            # The server keeps the first of events with the same key.
+            keyed.append({"ts": now, **event, "event_key": f"{self._state.prefix}-{self._state.reported}"})
+        report = self._body(events=keyed)
         if checkpoint is not None:
             report["checkpoint"] = checkpoint
         try:

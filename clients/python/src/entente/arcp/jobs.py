@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from decimal import Decimal
@@ -19,9 +22,11 @@ import arcp
 from arcp import ARCPError, Credential, CredentialConstraints, Envelope, InvalidRequestError, LeaseConstraints
 from arcp import runtime as sdk
 from arcp.runtime import Agent, Identity, SessionContext, SessionState
+from pydantic_core import to_jsonable_python
 
 from .._async.jobs import Job as Claimed
 from .._generated import answers
+from .._generated.requests import NewJobEvent
 from ..errors import ApiError, ClaimError, EntenteError, JobCancelledError, JobError
 
 T = TypeVar("T")
@@ -31,6 +36,10 @@ log = logging.getLogger("entente")
 UNVERSIONED = "unversioned"
 # The most bytes that the server takes in one chunk of a result (ARCP-W-2.4).
 CHUNK_BYTES = 700 * 1024
+# Events of one request, and about how many bytes.
+BATCH, BATCH_BYTES = 500, 512 * 1024
+# Events that may wait; an agent that has more to tell waits for the server.
+WAITING = 1_000
 # Seconds for which an agent that was cancelled may clean up.
 CLEANUP = 10.0
 # Seconds after which the event loop of a program that ends has ended.
@@ -62,36 +71,118 @@ def failure(error: BaseException) -> JobError:
     return JobError(str(error), "INTERNAL_ERROR", retryable=True)
 
 
+class Outbox:
+    """The events of a job on their way to the server, in the worker's event loop. While some are sent, those that come are collected: so an
+    agent that has much to tell does not wait for an answer after each of them."""
+
+    def __init__(self, claimed: Claimed) -> None:
+        self._claimed = claimed
+        self._waiting: deque[tuple[NewJobEvent, int]] = deque()
+        self._sending: asyncio.Task[None] | None = None
+        self._refused: EntenteError | None = None
+        # The server's latest answer.
+        self.said: answers.JobReported | None = None
+
+    async def put(self, event: NewJobEvent, size: int, *, stored: bool) -> answers.JobReported | None:
+        """Takes an event, and waits until it is `stored`, or until there is room; then returns the server's latest answer. Raises the
+        refusal of an earlier one that nobody has heard yet."""
+        self._waiting.append((event, size))
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send())
+        self._raise()
+        if stored or len(self._waiting) > WAITING:
+            await self.empty()
+        return self.said
+
+    async def empty(self) -> None:
+        """Waits until all events are stored."""
+        while self._sending is not None:
+            await asyncio.wait({self._sending})
+        self._raise()
+
+    def _raise(self) -> None:
+        if self._refused is not None:
+            refused, self._refused = self._refused, None
+            raise refused
+
+    async def _send(self) -> None:
+        try:
+            while self._waiting:
+                batch = [self._waiting.popleft()]
+                while self._waiting and len(batch) < BATCH and sum(size for _, size in batch) + self._waiting[0][1] <= BATCH_BYTES:
+                    batch.append(self._waiting.popleft())
+                events = [event for event, _ in batch]
+                if not await self._sent(events) and len(events) > 1:
+                    # One of them is wrong, and nothing of the batch was stored.
+                    self._refused = None
+                    for event in events:
+                        await self._sent([event])
+        finally:
+            self._sending = None
+
+    async def _sent(self, events: list[NewJobEvent]) -> bool:
+        try:
+            self.said = await self._claimed.report(events)
+        except ClaimError as lost:
+            self._waiting.clear()
+            self._refused = lost
+        except EntenteError as refused:
+            self._refused = self._refused or refused
+            return False
+        return True
+
+
 class Reports:
     """The worker's claim of a job, as the agent's event loop reaches it."""
 
     def __init__(self, claimed: Claimed, home: asyncio.AbstractEventLoop) -> None:
         self.claimed = claimed
         self._home = home
+        self._outbox = Outbox(claimed)
 
-    def _sent(self, report: Coroutine[Any, Any, T]) -> Any:
+    def _begin(self, report: Coroutine[Any, Any, T]) -> Future[T]:
+        async def after_the_events() -> T:
+            try:
+                await self._outbox.empty()
+                return await report
+            finally:
+                # If it was never sent.
+                report.close()
+
+        return self._there(after_the_events())
+
+    def _there(self, done: Coroutine[Any, Any, T]) -> Future[T]:
         try:
-            return asyncio.run_coroutine_threadsafe(report, self._home)
+            return asyncio.run_coroutine_threadsafe(done, self._home)
         except RuntimeError:
             # The worker has ended, and handed the job back.
-            report.close()
+            done.close()
             raise asyncio.CancelledError("the worker has ended") from None
 
-    async def ask(self, report: Coroutine[Any, Any, T]) -> T:
-        """Sends a report, and returns the answer."""
+    async def tell(self, event: NewJobEvent, size: int, *, stored: bool) -> answers.JobReported | None:
+        """Sends an event; returns the server's latest answer."""
         try:
-            found: T = await asyncio.wrap_future(self._sent(report))
+            return await asyncio.wrap_future(self._there(self._outbox.put(event, size, stored=stored)))
         except EntenteError as error:
             raise refused(error) from error
-        return found
+
+    async def ask(self, report: Coroutine[Any, Any, T]) -> T:
+        """Sends a report after all events, and returns the answer."""
+        try:
+            return await asyncio.wrap_future(self._begin(report))
+        except EntenteError as error:
+            raise refused(error) from error
 
     def ask_now(self, report: Coroutine[Any, Any, T]) -> T:
-        """Sends a report, and returns the answer, while the agents' event loop waits."""
+        """Sends a report after all events, and returns the answer, while the agents' event loop waits."""
         try:
-            found: T = self._sent(report).result()
+            return self._begin(report).result()
         except EntenteError as error:
             raise refused(error) from error
-        return found
+
+    async def empty(self) -> None:
+        """Waits, in the worker's event loop, until all events are stored."""
+        await self._outbox.empty()
 
 
 class Session(SessionContext):
@@ -109,14 +200,18 @@ class Job(sdk.Job):
     reports: Reports = field(kw_only=True, repr=False)
 
     async def emit_event(self, kind: str, body: dict[str, Any], *, ts: str | None = None) -> None:
-        """Reports an event; returns once the server has stored it."""
+        """Sends an event. One that is refused is raised by the next, or by the end of the job; a cost is stored before this returns."""
         if self.state != "running":
             log.warning("the job %s has ended: its agent's event %s is dropped", self.job_id, kind)
             return
-        said = await self.reports.ask(self.reports.claimed.report(kind, body, ts=ts))
-        self.session.set_event_seq(said.last_event_seq)
-        self.session.record_ack(said.last_event_seq)
-        self.hear(said.budget)
+        now = ts or datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
+        costs = kind == "metric" and str(body.get("name")).startswith("cost.")
+        plain = to_jsonable_python(body)
+        said = await self.reports.tell({"kind": kind, "body": plain, "ts": now}, len(json.dumps(plain)), stored=costs)
+        if said is not None:
+            self.session.set_event_seq(said.last_event_seq)
+            self.session.record_ack(said.last_event_seq)
+            self.hear(said.budget)
 
     def hear(self, remaining: Mapping[str, Any]) -> None:
         """Notes what is left of the budget, which other jobs may spend too."""
@@ -132,7 +227,7 @@ class Job(sdk.Job):
             code = {"cancelled": "CANCELLED", "timed_out": "TIMEOUT"}[payload.final_status]
             await self.reports.ask(self.reports.claimed.fail(JobError(payload.summary or "ended by the agent", code)))
         else:
-            end = self.reports.claimed.finish(payload.result, result_id=payload.result_id, summary=payload.summary)
+            end = self.reports.claimed.finish(to_jsonable_python(payload.result), result_id=payload.result_id, summary=payload.summary)
             await self.reports.ask(end)
             self.inline_result_emitted = payload.result is not None
         self.state = payload.final_status
@@ -291,9 +386,10 @@ class Running:
                     break
         except asyncio.CancelledError:
             _soon(self._loop, self._cancel)
-            with contextlib.suppress(asyncio.TimeoutError):
+            with contextlib.suppress(asyncio.TimeoutError, EntenteError):
                 if not self._loop.is_closed():
                     await asyncio.wait_for(self._ended.wait(), CLEANUP)
+                await asyncio.wait_for(self._context.job.reports.empty(), CLEANUP)
             raise
         return await self._outcome()
 
@@ -304,8 +400,12 @@ class Running:
         if not task.cancelled():
             error = task.exception()
             if error is None:
-                return task.result()
+                await self._stored()
+                # As the SDK writes results: also dataclasses, models and times.
+                return to_jsonable_python(task.result())
             if isinstance(error, Exception):
+                with contextlib.suppress(EntenteError):
+                    await self._context.job.reports.empty()
                 raise failure(error)
             raise ProgramEnded
         if self._context.job.reports.claimed.cancelled:
@@ -315,6 +415,14 @@ class Running:
         if not self._loop.is_running():
             raise ProgramEnded
         raise JobCancelledError("the agent cancelled itself")
+
+
+    async def _stored(self) -> None:
+        try:
+            await self._context.job.reports.empty()
+        except ApiError as error:
+            found = refused(error)
+            raise (failure(found) if isinstance(found, Exception) else asyncio.CancelledError) from error
 
 
 def _soon(loop: asyncio.AbstractEventLoop, done: Callable[[], object]) -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
-from arcp import ARCPError, Capabilities, Envelope, InternalError, InvalidRequestError, RuntimeInfo, Transport, TransportClosed
+from arcp import ARCPError, Capabilities, Envelope, InternalError, InvalidRequestError, RuntimeInfo, Transport, TransportClosed, UnauthenticatedError
 from arcp import runtime as sdk
 from arcp.runtime import (
     Agent,
@@ -245,7 +245,11 @@ class ARCPRuntime(sdk.ARCPRuntime):
             raise InvalidRequestError(f"expected session.hello as first envelope, got {frame.get('type')!r}")
         auth = frame["payload"].get("auth") or {}
         token = str(auth.get("token") or "")
-        identity = await self.bearer.verify(token)
+        try:
+            identity = await self.bearer.verify(token)
+        except ValueError as malformed:
+            # Of a token that it cannot even read; the SDK's runtime calls that its own fault.
+            raise UnauthenticatedError(f"The token is malformed: {malformed}") from malformed
         # A client that finds the program listening expects its agents there.
         end = time.monotonic() + PATIENCE
         while self._worker is not None and not self._worker.registered.is_set() and time.monotonic() < end:

@@ -1,0 +1,129 @@
+# The 22 examples of ARCP's Python SDK with durable agents: each runtime as it is in the sdist but for one import, each client unmodified,
+# once through that runtime and once at the server itself. What they print is what they print with the SDK's own runtime.
+#
+# With that, five of them fail: `cancel` and `subscribe` expect answers that it does not give, `cost_budget` a target that it does not
+# take, `custom_auth` a refusal where it has a fault of its own, and `host_asgi` mounts an application where a function is meant.
+
+import os
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from arcp_examples import EXAMPLES, ended, free_port, listening, rewritten, start
+from entente import Entente, operations
+from server import AGENTS, ARCP_SETTINGS
+
+NAMES = """ack_backpressure agent_versions cancel cost_budget custom_auth delegate heartbeat host_aiohttp host_asgi
+host_tracing idempotent_retry lease_expires_at lease_violation list_jobs progress provisioned_credentials result_chunk
+resume stdio submit_and_stream subscribe vendor_extensions""".split()
+# `list_jobs` counts all running jobs; then these, of which the clients wait for a second until an agent has begun, or for five until
+# their runtime has; then all others, in turns if their agents have one name at the server.
+FIRST, EARLY, SLOW = "list_jobs", ["subscribe", "stdio"], ["heartbeat"]
+CHAINS = [
+    ["lease_expires_at", "resume", "agent_versions", "delegate"],
+    ["submit_and_stream", "custom_auth", "host_aiohttp", "host_asgi", "host_tracing"],
+    ["ack_backpressure", "progress", "lease_violation", "provisioned_credentials"],
+    ["cancel", "cost_budget", "idempotent_retry", "result_chunk", "vendor_extensions"],
+]
+FAIL_WITH_THE_SDK = ("cancel", "cost_budget", "custom_auth", "host_asgi", "subscribe")
+# Of `host_asgi` Starlette serves the health check alone; `stdio` starts its runtime itself; of two clients of `list_jobs` each
+# would count the other's jobs.
+ONCE = {"host_asgi": "server", "stdio": "runtime", "list_jobs": "runtime"}
+# What differs from run to run, or is told in each one's own words.
+OWN_WORDS = [
+    (r"\b(job|cred)_\w+", r"\1"),
+    (r"\brtk?_\w+\.\.\.", "token"),
+    (r"next_cursor=(?!None)\S+", "next_cursor"),
+    (r"(Error: |as expected: |tool_result: |\[back_pressure\] |LEASE_EXPIRED |endpoint=|parent/child: ).*", r"\1"),
+    # The server's inventory has the agents of all programs.
+    (r"agent: (?!summarize).*\n", ""),
+    # The server judges each tool call; the example's has no authority.
+    (r"\[event \d+\] kind=tool_result body=.*PERMISSION_DENIED.*\n", ""),
+    (r"\[event \d+\]|\(events=\d+\)", "event"),
+    # Spans, and warnings of asyncio.
+    (r"^(?:\{|Future exception)[\s\S]*", ""),
+]
+
+
+def told(text):
+    for pattern, word in OWN_WORDS:
+        text = re.sub(pattern, word, text, flags=re.M)
+    return text
+
+
+def environment(**more):
+    ours = ("ENTENTE_", "ARCP_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {"PYTHONUNBUFFERED": "1"} | more
+
+
+def run(folder, at_hand, home):
+    """Runs an example's runtime and its clients side by side; returns each client's exit status and output, by where it has connected."""
+    name, port = folder.name, free_port()
+    at_hand = at_hand | {"ARCP_DEMO_PORT": str(port)}
+    ways = [ONCE[name]] if name in ONCE else ["runtime", "server"] if "ENTENTE_URL" in at_hand else ["runtime"]
+    outs = {way: home / f"{name}-{way}" for way in ways}
+    urls = {"runtime": f"ws://127.0.0.1:{port}/arcp"}
+    if "ENTENTE_URL" in at_hand:
+        urls["server"] = at_hand["ENTENTE_URL"].replace("http", "ws", 1) + "/arcp"
+
+    def clients():
+        started = {way: start(folder / "client.py", at_hand | {"ARCP_DEMO_URL": urls[way]}, outs[way]) for way in ways}
+        return {way: ended(process, outs[way]) for way, process in started.items()}
+
+    if name == "stdio":
+        found = clients()
+        # Its client gives Python five seconds to begin, of which a busy machine may need more.
+        return clients() if "TimeoutError" in found["runtime"][1] else found
+    with listening(folder, at_hand, home / f"{name}-listening"):
+        # A client at the server finds the agents that are registered there; the runtime lets its clients wait for that.
+        agents = set(re.findall(r'register_agent\w*\("([^"]+)"', (folder / "server.py").read_text()))
+        while "server" in ways and not agents <= known_agents(at_hand):
+            time.sleep(0.05)
+        return clients()
+
+
+def known_agents(at_hand):
+    with Entente(at_hand["ENTENTE_URL"], at_hand["ENTENTE_API_KEY"]) as client:
+        return {one.name for one in client.call(operations.list_inventory()).agents}
+
+
+@pytest.fixture(scope="module")
+def found(arcp_server, tmp_path_factory):
+    """Runs all examples with both runtimes, as far as they do not disturb each other; yields each one's future."""
+    ours, sdks, home = (tmp_path_factory.mktemp(name) for name in ("ours", "sdks", "examples"))
+    assert rewritten(home) == NAMES
+    durable = environment(
+        ENTENTE_URL=arcp_server.url,
+        ENTENTE_API_KEY=AGENTS["agent.ada"],
+        ENTENTE_ARCP_TOKEN_SECRET=ARCP_SETTINGS["ENTENTE_ARCP_TOKEN_SECRET"],
+    )
+    with ThreadPoolExecutor(8) as pool:
+
+        def several(chain, folders=home, environ=durable, outs=ours):
+            return pool.submit(lambda: [(name, run(folders / name, environ, outs)) for name in chain])
+
+        runs = several([FIRST]).result()
+        begun = [several(SLOW)]
+        runs += several(EARLY).result()
+        begun += [several(chain) for chain in CHAINS]
+        # The SDK's own runtimes know nothing of each other. `heartbeat` takes its time, and checks itself what it prints.
+        alike = [name for name in NAMES if name not in FAIL_WITH_THE_SDK and name != "heartbeat"]
+        reference = [several(alike[half::2], EXAMPLES, environment(), sdks) for half in (0, 1)]
+        runs += [one for chain in begun for one in chain.result()]
+        yield dict(runs), dict(one for chain in reference for one in chain.result())
+
+
+def test_the_list_of_examples_is_complete():
+    assert EXAMPLES.is_dir(), "download them first: make setup"
+    assert sorted(path.parent.name for path in EXAMPLES.glob("*/client.py")) == NAMES
+    assert sorted([FIRST, *EARLY, *SLOW, *(name for chain in CHAINS for name in chain)]) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_is_durable_by_one_import(found, name):
+    runs, reference = found
+    for way, (status, said) in runs[name].items():
+        assert status == 0, f"{way}: {said}"
+        if name in reference:
+            assert told(said) == told(reference[name]["runtime"][1]), way
