@@ -34,8 +34,8 @@ log = logging.getLogger("entente")
 
 # The version of an agent that was registered without one: every copy of a program serves it, whatever its own version.
 UNVERSIONED = "unversioned"
-# The most bytes that the server takes in one chunk of a result (ARCP-W-2.4).
-CHUNK_BYTES = 700 * 1024
+# Bytes of one chunk of a result: the server takes 700 KiB (ARCP-W-2.4), of the whole event as it is written in JSON.
+CHUNK_BYTES = 512 * 1024
 # Events of one request, and about how many bytes.
 BATCH, BATCH_BYTES = 500, 512 * 1024
 # Events that may wait; an agent that has more to tell waits for the server.
@@ -246,8 +246,8 @@ class ResultStream(sdk.ResultStream):
         """Writes a part of the result."""
         cap = self._ctx.chunk_size_cap
         if isinstance(data, str):
-            # A character has at most four bytes.
-            step = cap // 4 if len(data.encode()) > cap else max(len(data), 1)
+            # A character has at most twelve bytes in JSON.
+            step = cap // 12 if len(json.dumps(data)) > cap else max(len(data), 1)
         else:
             step = cap // 4 * 3
         for start in range(0, max(len(data), 1), step):
