@@ -18,14 +18,7 @@ from server import AGENTS, ARCP_SETTINGS, serving  # noqa: E402
 
 @pytest.fixture(scope="session")
 def server():
-    """A server for the whole run."""
-    with serving() as found:
-        yield found
-
-
-@pytest.fixture(scope="session")
-def arcp_server():
-    """A server with the settings of ARCP's examples."""
+    """A server for the whole run, with the settings of ARCP's examples."""
     with serving(**ARCP_SETTINGS) as found:
         yield found
 

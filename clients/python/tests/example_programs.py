@@ -15,7 +15,7 @@ SDK, OURS = "from arcp.runtime import ", "from entente.arcp import "
 LIMIT = 60.0
 
 programs = multiprocessing.get_context("forkserver")
-programs.set_forkserver_preload(["arcp_preloaded"])
+programs.set_forkserver_preload(["preloaded"])
 
 
 def rewritten(home):

@@ -11,13 +11,13 @@ import subprocess
 import sys
 import time
 import uuid
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 
 import arcp
 import pytest
-from arcp import ClientInfo, LeaseConstraints, RuntimeInfo, SessionResume, WebSocketTransport, pair_memory_transports
+from arcp import ClientInfo, RuntimeInfo, SessionResume, WebSocketTransport, pair_memory_transports
 from arcp.client import ARCPClient
 from arcp.runtime import JobContext as SdkContext
 from entente import Entente, EntenteError, operations
@@ -27,7 +27,7 @@ from proxy import Proxy
 from server import AGENTS, ARCP_SETTINGS
 
 PATIENCE = 60
-PROGRAM = Path(__file__).parent / "arcp_program.py"
+PROGRAM = Path(__file__).parent / "counting_program.py"
 SECRET = ARCP_SETTINGS["ENTENTE_ARCP_TOKEN_SECRET"]
 
 
@@ -96,12 +96,12 @@ async def until(done):
 
 
 @pytest.fixture
-def program(arcp_server, name):
+def program(server, name):
     """Starts programs whose agent counts, and reads what they print."""
     running = []
 
     def started(*arguments):
-        environment = os.environ | {"ENTENTE_URL": arcp_server.url, "ENTENTE_API_KEY": AGENTS["agent.ada"]}
+        environment = os.environ | {"ENTENTE_URL": server.url, "ENTENTE_API_KEY": AGENTS["agent.ada"]}
         running.append(subprocess.Popen([sys.executable, PROGRAM, name, *arguments], env=environment, stdout=subprocess.PIPE, text=True))
         assert running[-1].stdout.readline() == "registered\n"
         return running[-1]
@@ -113,8 +113,8 @@ def program(arcp_server, name):
 
 
 @pytest.fixture
-def server_client(arcp_server):
-    with Entente(arcp_server.url, AGENTS["agent.bob"]) as found:
+def bobs(server):
+    with Entente(server.url, AGENTS["agent.bob"]) as found:
         yield found
 
 
@@ -122,7 +122,7 @@ def server_client(arcp_server):
 
 
 @looped
-async def test_an_agent_has_the_context_of_the_sdk(arcp_server, name):
+async def test_an_agent_has_the_context_of_the_sdk(server, name):
     @dataclasses.dataclass
     class Report:
         at: datetime
@@ -143,7 +143,7 @@ async def test_an_agent_has_the_context_of_the_sdk(arcp_server, name):
             await ctx.job.session.send(arcp.Envelope(id="msg_01M8FQXHVJ000000NFSQ3RDF52", type="job.event"))
         return Report(at=datetime(2026, 11, 28, tzinfo=timezone.utc))
 
-    async with serving(arcp_server.url, {name: agent}) as runtime, session(runtime) as ann:
+    async with serving(server.url, {name: agent}) as runtime, session(runtime) as ann:
         handle = await ann.submit(agent=name, input={"n": 1}, lease_request={"cost.budget": ["USD:1.00"]}, trace_id="a" * 32)
         told = [(event["kind"], event["body"]) async for event in handle.events()]
         assert (await handle.done).result == {"at": "2026-11-28T00:00:00Z"}
@@ -166,7 +166,7 @@ async def test_an_agent_has_the_context_of_the_sdk(arcp_server, name):
 
 
 @looped
-async def test_the_server_judges_leases_and_budgets(arcp_server, name):
+async def test_the_server_judges_leases_and_budgets(server, name):
     async def agent(input, ctx):
         refused = []
         for capability, target in [("fs.read", "/work/a"), ("fs.read", "/etc/passwd"), ("fs.read", "/work/../etc/a"), ("tool.call", "x")]:
@@ -185,7 +185,7 @@ async def test_the_server_judges_leases_and_budgets(arcp_server, name):
             await ctx.metric({"name": "cost.model", "value": 0.4, "unit": "USD"})
 
     lease = {"fs.read": ["/work/*"], "model.use": ["small"], "cost.budget": ["USD:1.00"]}
-    async with serving(arcp_server.url, {name: agent}) as runtime, session(runtime) as ann:
+    async with serving(server.url, {name: agent}) as runtime, session(runtime) as ann:
         handle = await ann.submit(agent=name, lease_request=lease)
         assert await messages(handle) == ["/etc/passwd,/work/../etc/a,x"]
         with pytest.raises(arcp.BudgetExhaustedError):
@@ -193,7 +193,7 @@ async def test_the_server_judges_leases_and_budgets(arcp_server, name):
 
 
 @looped
-async def test_a_failure_has_the_codes_of_the_sdk(arcp_server, name):
+async def test_a_failure_has_the_codes_of_the_sdk(server, name):
     async def agent(input, ctx):
         await ctx.log("info", "begun")
         raise {
@@ -211,7 +211,7 @@ async def test_a_failure_has_the_codes_of_the_sdk(arcp_server, name):
         "broken": arcp.InternalError,
         "self": arcp.CancelledError,
     }
-    async with serving(arcp_server.url, {name: agent}) as runtime, session(runtime) as ann:
+    async with serving(server.url, {name: agent}) as runtime, session(runtime) as ann:
         handles = {word: await ann.submit(agent=name, input=word) for word in ends}
         for word, kind in ends.items():
             assert await messages(handles[word]) == ["begun"]
@@ -224,7 +224,7 @@ async def test_a_failure_has_the_codes_of_the_sdk(arcp_server, name):
 
 # An event that the server does not take is heard of, and takes no other with it.
 @looped
-async def test_a_refused_event_is_told_and_the_others_are_kept(arcp_server, name):
+async def test_a_refused_event_is_told_and_the_others_are_kept(server, name):
     async def agent(input, ctx):
         for number in range(3):
             await ctx.log("info", str(number))
@@ -235,7 +235,7 @@ async def test_a_refused_event_is_told_and_the_others_are_kept(arcp_server, name
                 await ctx.checkpoint(1)
         return "done"
 
-    async with serving(arcp_server.url, {name: agent}) as runtime, session(runtime) as ann:
+    async with serving(server.url, {name: agent}) as runtime, session(runtime) as ann:
         for word in ("hears", "hears not"):
             handle = await ann.submit(agent=name, input=word)
             assert await messages(handle) == ["0", "1", "2", "3"]
@@ -247,7 +247,7 @@ async def test_a_refused_event_is_told_and_the_others_are_kept(arcp_server, name
 
 
 @looped
-async def test_a_streamed_result_is_divided_where_it_must_be(arcp_server, name):
+async def test_a_streamed_result_is_divided_where_it_must_be(server, name):
     text, data = "é" * 400_000, os.urandom(1_100_000)
 
     async def agent(input, ctx):
@@ -256,7 +256,7 @@ async def test_a_streamed_result_is_divided_where_it_must_be(arcp_server, name):
             await stream.close(summary="long")
         await ctx.log("info", "after the end")
 
-    async with serving(arcp_server.url, {name: agent}) as runtime, session(runtime) as ann:
+    async with serving(server.url, {name: agent}) as runtime, session(runtime) as ann:
         for word, expected in (("text", text.encode()), ("bytes", data)):
             handle = await ann.submit(agent=name, input=word)
             assert await handle.collect_chunks() == expected
@@ -265,7 +265,7 @@ async def test_a_streamed_result_is_divided_where_it_must_be(arcp_server, name):
 
 
 @looped
-async def test_a_cancelled_agent_cleans_up(arcp_server, name):
+async def test_a_cancelled_agent_cleans_up(server, name):
     begun, signals = asyncio.Event(), []
 
     async def agent(input, ctx):
@@ -277,7 +277,7 @@ async def test_a_cancelled_agent_cleans_up(arcp_server, name):
             await ctx.log("info", "cleaning up")
             raise
 
-    async with serving(arcp_server.url, {name: agent}) as runtime, session(runtime) as ann:
+    async with serving(server.url, {name: agent}) as runtime, session(runtime) as ann:
         handle = await ann.submit(agent=name)
         await begun.wait()
         await ann.cancel_job(handle.job_id)
@@ -287,47 +287,29 @@ async def test_a_cancelled_agent_cleans_up(arcp_server, name):
     assert signals == [True]
 
 
-@looped
-async def test_a_lease_that_ends_stops_its_agent(arcp_server, name):
-    stopped = asyncio.Event()
-
-    async def agent(input, ctx):
-        try:
-            await asyncio.sleep(600)
-        finally:
-            stopped.set()
-
-    ends = (datetime.now(timezone.utc) + timedelta(seconds=1)).isoformat().replace("+00:00", "Z")
-    async with serving(arcp_server.url, {name: agent}) as runtime, session(runtime) as ann:
-        handle = await ann.submit(agent=name, lease_constraints=LeaseConstraints(expires_at=ends))
-        with pytest.raises(arcp.LeaseExpiredError):
-            await handle.done
-        await stopped.wait()
-
-
 # While an agent blocks the event loop of its program, the worker's heartbeats go on.
 @looped
-async def test_an_agent_that_blocks_its_program_keeps_its_job(arcp_server, name):
+async def test_an_agent_that_blocks_its_program_keeps_its_job(server, name):
     async def agent(input, ctx):
         await ctx.checkpoint("begun")
         time.sleep(float(ARCP_SETTINGS["ENTENTE_CLAIM_SECONDS"]) + 1.5)
         return ctx.attempt
 
-    async with serving(arcp_server.url, {name: agent}) as runtime:
+    async with serving(server.url, {name: agent}) as runtime:
         await until(lambda: runtime._worker.registered.is_set())
-        with Entente(arcp_server.url, AGENTS["agent.bob"]) as bob:
+        with Entente(server.url, AGENTS["agent.bob"]) as bob:
             assert await asyncio.to_thread(bob.run_job, name) == 1
 
 
 @looped
-async def test_agents_are_registered_at_any_time_and_with_versions(arcp_server, name):
+async def test_agents_are_registered_at_any_time_and_with_versions(server, name):
     def version(word):
         async def agent(input, ctx):
             return [word, ctx.agent, ctx.agent_version]
 
         return agent
 
-    async with serving(arcp_server.url, {name: version("bare")}) as runtime, session(runtime) as ann:
+    async with serving(server.url, {name: version("bare")}) as runtime, session(runtime) as ann:
 
         async def run(agent):
             return (await (await ann.submit(agent=agent)).done).result
@@ -349,10 +331,10 @@ async def test_agents_are_registered_at_any_time_and_with_versions(arcp_server, 
 
 
 @looped
-async def test_a_killed_program_loses_nothing(arcp_server, program, name, server_client):
+async def test_a_killed_program_loses_nothing(server, program, name, bobs):
     first = program()
-    await until(lambda: any(one.name == name for one in server_client.call(operations.list_inventory()).agents))
-    async with client(await WebSocketTransport.connect(at(arcp_server.url)), AGENTS["agent.bob"]) as bob:
+    await until(lambda: any(one.name == name for one in bobs.call(operations.list_inventory()).agents))
+    async with client(await WebSocketTransport.connect(at(server.url)), AGENTS["agent.bob"]) as bob:
         handle = await bob.submit(agent=name, input={"to": 5, "waits_at": 2})
         assert await asyncio.to_thread(first.stdout.readline) == "waits\n"
         first.send_signal(signal.SIGKILL)
@@ -363,17 +345,17 @@ async def test_a_killed_program_loses_nothing(arcp_server, program, name, server
 
 # Nor does one that ends: what it had comes back at once, and not when its claim ends.
 @looped
-async def test_a_program_that_ends_hands_its_jobs_back(program, name, server_client):
+async def test_a_program_that_ends_hands_its_jobs_back(program, name, bobs):
     leaving = program("leaves")
-    await until(lambda: any(one.name == name for one in server_client.call(operations.list_inventory()).agents))
-    job = server_client.submit_job(name, {"to": 5, "waits_at": 2}).job_id
+    await until(lambda: any(one.name == name for one in bobs.call(operations.list_inventory()).agents))
+    job = bobs.submit_job(name, {"to": 5, "waits_at": 2}).job_id
     assert await asyncio.to_thread(leaving.wait, PATIENCE) == 0
-    found = server_client.call(operations.get_job(job))
+    found = bobs.call(operations.get_job(job))
     assert (found.status, found.claim) == ("pending", None)
 
 
 @looped
-async def test_a_closed_runtime_hands_its_jobs_back(arcp_server, name):
+async def test_a_closed_runtime_hands_its_jobs_back(server, name):
     begun = asyncio.Event()
 
     async def waiting(input, ctx):
@@ -385,19 +367,19 @@ async def test_a_closed_runtime_hands_its_jobs_back(arcp_server, name):
     async def going_on(input, ctx):
         return ctx.progress_so_far
 
-    async with client(await WebSocketTransport.connect(at(arcp_server.url)), AGENTS["agent.bob"]) as bob:
-        async with serving(arcp_server.url, {name: waiting}) as runtime:
+    async with client(await WebSocketTransport.connect(at(server.url)), AGENTS["agent.bob"]) as bob:
+        async with serving(server.url, {name: waiting}) as runtime:
             await until(runtime._worker.registered.is_set)
             handle = await bob.submit(agent=name)
             await begun.wait()
         with pytest.raises(arcp.InvalidRequestError):
             runtime.register_agent("late", waiting)
-        async with serving(arcp_server.url, {name: going_on}):
+        async with serving(server.url, {name: going_on}):
             assert (await handle.done).result == {"rows": 500}
 
 
 @looped
-async def test_two_copies_share_the_work(arcp_server, name):
+async def test_two_copies_share_the_work(server, name):
     at_once = set()
 
     def copy(number):
@@ -409,14 +391,14 @@ async def test_two_copies_share_the_work(arcp_server, name):
         return {name: agent}
 
     one = {"max_concurrent_jobs": 1}
-    async with serving(arcp_server.url, copy(1), **one) as runtime, serving(arcp_server.url, copy(2), **one), session(runtime) as ann:
+    async with serving(server.url, copy(1), **one) as runtime, serving(server.url, copy(2), **one), session(runtime) as ann:
         handles = [await ann.submit(agent=name) for _ in range(6)]
         assert {(await handle.done).result for handle in handles} == {1, 2}
 
 
 @looped
-async def test_a_restarted_server_is_not_noticed(arcp_server, name):
-    proxy = Proxy(arcp_server.url)
+async def test_a_restarted_server_is_not_noticed(server, name):
+    proxy = Proxy(server.url)
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def agent(input, ctx):
@@ -432,13 +414,13 @@ async def test_a_restarted_server_is_not_noticed(arcp_server, name):
             handle = await ann.submit(agent=name, input=6)
             told = asyncio.create_task(messages(handle))
             await begun.wait()
-            await asyncio.to_thread(arcp_server.stop)
+            await asyncio.to_thread(server.stop)
             go_on.set()
             # It waits for the server as well.
             later = asyncio.create_task(ann.submit(agent=name, input=0))
             listed = asyncio.create_task(ann.list_jobs())
             await asyncio.sleep(0.2)
-            proxy.aim((await asyncio.to_thread(arcp_server.start)).url)
+            proxy.aim((await asyncio.to_thread(server.start)).url)
             assert await told == [str(number) for number in range(6)]
             assert (await handle.done).result == 1
             assert (await (await later).done).result == 1
@@ -448,8 +430,8 @@ async def test_a_restarted_server_is_not_noticed(arcp_server, name):
 
 
 @looped
-async def test_broken_connections_lose_and_repeat_nothing(arcp_server, name, server_client):
-    proxy = Proxy(arcp_server.url)
+async def test_broken_connections_lose_and_repeat_nothing(server, name, bobs):
+    proxy = Proxy(server.url)
 
     async def agent(input, ctx):
         for number in range(10):
@@ -475,13 +457,13 @@ async def test_broken_connections_lose_and_repeat_nothing(arcp_server, name, ser
             assert len((await ann.list_jobs(limit=100)).jobs) >= 8
     finally:
         proxy.close()
-    with Entente(arcp_server.url, arcp_server.operator) as operator:
+    with Entente(server.url, server.operator) as operator:
         assert len(operator.call(operations.list_jobs(agent=name)).jobs) == 8
 
 
 @looped
-async def test_a_client_resumes_a_session_that_was_resumed_for_it(arcp_server, name):
-    proxy = Proxy(arcp_server.url)
+async def test_a_client_resumes_a_session_that_was_resumed_for_it(server, name):
+    proxy = Proxy(server.url)
     go_on = asyncio.Event()
 
     async def agent(input, ctx):
@@ -527,18 +509,18 @@ class Verifier:
 
 
 @looped
-async def test_the_runtime_says_who_its_clients_are(arcp_server, name):
+async def test_the_runtime_says_who_its_clients_are(server, name):
     async def agent(input, ctx):
         return ctx.job.submitter_principal
 
-    async with serving(arcp_server.url, {name: agent}, bearer=Verifier()) as runtime:
+    async with serving(server.url, {name: agent}, bearer=Verifier()) as runtime:
         for token in ("7", "8"):
             async with session(runtime, token) as found:
                 assert (await (await found.submit(agent=name)).done).result == f"number-{token}"
         with pytest.raises(arcp.UnauthenticatedError):
             async with session(runtime, "seven"):
                 pass
-    async with serving(arcp_server.url, {name: agent}) as runtime:
+    async with serving(server.url, {name: agent}) as runtime:
         with pytest.raises(arcp.UnauthenticatedError):
             async with session(runtime, "nobody's"):
                 pass
@@ -551,12 +533,12 @@ async def test_the_runtime_says_who_its_clients_are(arcp_server, name):
 
 # Without the secret of the server's tokens a runtime speaks for nobody: the client's token opens the session, or does not.
 @looped
-async def test_without_a_secret_the_clients_token_is_the_servers(arcp_server, name):
+async def test_without_a_secret_the_clients_token_is_the_servers(server, name):
     async def agent(input, ctx):
         return ctx.job.submitter_principal
 
     bearer = StaticBearerVerifier({AGENTS["agent.bob"]: "somebody", "unknown": "somebody"})
-    async with serving(arcp_server.url, {name: agent}, bearer=bearer, token_secret=None) as runtime:
+    async with serving(server.url, {name: agent}, bearer=bearer, token_secret=None) as runtime:
         async with session(runtime, AGENTS["agent.bob"]) as bob:
             assert (await (await bob.submit(agent=name)).done).result == "agent.bob"
         with pytest.raises(arcp.UnauthenticatedError):
@@ -565,18 +547,18 @@ async def test_without_a_secret_the_clients_token_is_the_servers(arcp_server, na
 
 
 @looped
-async def test_what_is_missing_is_said(arcp_server, name, monkeypatch, caplog):
+async def test_what_is_missing_is_said(server, name, monkeypatch, caplog):
     async def agent(input, ctx):
         raise AssertionError
 
     monkeypatch.delenv("ENTENTE_API_KEY", raising=False)
     with pytest.raises(EntenteError, match="ENTENTE_API_KEY"):
-        ARCPRuntime(runtime=RuntimeInfo(name="tests", version="1"), bearer=StaticBearerVerifier({}), base_url=arcp_server.url)
+        ARCPRuntime(runtime=RuntimeInfo(name="tests", version="1"), bearer=StaticBearerVerifier({}), base_url=server.url)
     with caplog.at_level("WARNING", log.name):
         wrong = ARCPRuntime(
             runtime=RuntimeInfo(name="tests", version="1"),
             bearer=StaticBearerVerifier({}),
-            base_url=arcp_server.url,
+            base_url=server.url,
             api_key="nobody's",
             job_authorization_policy=lambda _: True,
         )
