@@ -100,9 +100,10 @@ def program(server, name):
     """Starts programs whose agent counts, and reads what they print."""
     running = []
 
-    def started(*arguments):
+    def started(*arguments, agent=name):
         environment = os.environ | {"ENTENTE_URL": server.url, "ENTENTE_API_KEY": AGENTS["agent.ada"]}
-        running.append(subprocess.Popen([sys.executable, PROGRAM, name, *arguments], env=environment, stdout=subprocess.PIPE, text=True))
+        command = [sys.executable, PROGRAM, agent, *arguments]
+        running.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
         assert running[-1].stdout.readline() == "registered\n"
         return running[-1]
 
@@ -346,12 +347,19 @@ async def test_a_killed_program_loses_nothing(server, program, name, bobs):
 # Nor does one that ends: what it had comes back at once, and not when its claim ends.
 @looped
 async def test_a_program_that_ends_hands_its_jobs_back(program, name, bobs):
-    leaving = program("leaves")
-    await until(lambda: any(one.name == name for one in bobs.call(operations.list_inventory()).agents))
-    job = bobs.submit_job(name, {"to": 5, "waits_at": 2}).job_id
+    async def job(agent):
+        await until(lambda: any(one.name == agent for one in bobs.call(operations.list_inventory()).agents))
+        return bobs.submit_job(agent, {"to": 5, "waits_at": 2}).job_id
+
+    leaving, terminated = program("leaves"), program(agent=f"{name}-b")
+    jobs = [await job(name), await job(f"{name}-b")]
+    assert await asyncio.to_thread(terminated.stdout.readline) == "waits\n"
+    terminated.terminate()
+    assert await asyncio.to_thread(terminated.wait, PATIENCE) == 128 + signal.SIGTERM
     assert await asyncio.to_thread(leaving.wait, PATIENCE) == 0
-    found = bobs.call(operations.get_job(job))
-    assert (found.status, found.claim) == ("pending", None)
+    for one in jobs:
+        found = bobs.call(operations.get_job(one))
+        assert (found.status, found.claim) == ("pending", None)
 
 
 @looped
