@@ -44,6 +44,8 @@ def _program(path, environment, out):
     with open(out, "w") as found:
         os.dup2(found.fileno(), 1)
         os.dup2(found.fileno(), 2)
+    # A module beside the example may have the name of one of ours.
+    sys.modules.pop("server", None)
     sys.argv, sys.path[0] = [str(path)], str(path.parent)
     runpy.run_path(str(path), run_name="__main__")
 
@@ -65,7 +67,7 @@ def listening(folder, environment, out):
             assert process.is_alive() and time.monotonic() < end, out.read_text()
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", int(environment["ARCP_DEMO_PORT"]))):
                 break
-            time.sleep(0.02)
+            time.sleep(0.05)
         yield
     finally:
         process.terminate()

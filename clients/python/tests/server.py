@@ -18,13 +18,14 @@ STOP_LIMIT = 30.0
 AGENTS = {"agent.ada": "the-key-of-ada", "agent.bob": "the-key-of-bob", "agent.eve": "the-key-of-eve"}
 # The tokens in those examples.
 DEMO = {"demo-principal": "demo-token", "principal-b": "demo-token-b"}
-# What the examples of ARCP's Python SDK set their runtimes to; claims end soon, for the tests that kill workers.
+# What the examples of ARCP's Python SDK set their runtimes to; claims end soon, for the tests that kill workers, and not so
+# soon that workers on a busy machine lose them.
 ARCP_SETTINGS = {
     "ENTENTE_ARCP_TOKEN_SECRET": "demo-shared-secret",
     "ENTENTE_ARCP_HEARTBEAT_SECONDS": "5",
     "ENTENTE_ARCP_OPEN_POLICY": "subscribe",
     "ENTENTE_CREDENTIALS": "development",
-    "ENTENTE_CLAIM_SECONDS": "5",
+    "ENTENTE_CLAIM_SECONDS": "10",
 }
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -95,22 +96,28 @@ async def until(done):
         await asyncio.sleep(0.02)
 
 
-@pytest.fixture
-def program(server, name):
-    """Starts programs whose agent counts, and reads what they print."""
-    running = []
+@contextlib.contextmanager
+def program(url, agent, *arguments):
+    """Runs a program whose agent counts, once it has registered that."""
+    environment = os.environ | {"ENTENTE_URL": url, "ENTENTE_API_KEY": AGENTS["agent.ada"]}
+    with subprocess.Popen([sys.executable, PROGRAM, agent, *arguments], env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "registered\n"
+            yield process
+        finally:
+            process.kill()
 
-    def started(*arguments, agent=name):
-        environment = os.environ | {"ENTENTE_URL": server.url, "ENTENTE_API_KEY": AGENTS["agent.ada"]}
-        command = [sys.executable, PROGRAM, agent, *arguments]
-        running.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
-        assert running[-1].stdout.readline() == "registered\n"
-        return running[-1]
 
-    yield started
-    for process in running:
-        process.kill()
-        process.communicate()
+async def has_agent(bob, name):
+    """Waits until the server knows an agent."""
+    await until(lambda: any(one.name == name for one in bob.call(operations.list_inventory()).agents))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def long_ones(server):
+    """Begins what has to wait for the end of a claim, and takes that time beside the other tests."""
+    with ThreadPoolExecutor() as pool, Entente(server.url, AGENTS["agent.bob"]) as bob:
+        yield {one.__name__: pool.submit(asyncio.run, asyncio.wait_for(one(server.url, bob), PATIENCE)) for one in (killed, blocked)}
 
 
 @pytest.fixture
@@ -288,20 +295,6 @@ async def test_a_cancelled_agent_cleans_up(server, name):
     assert signals == [True]
 
 
-# While an agent blocks the event loop of its program, the worker's heartbeats go on.
-@looped
-async def test_an_agent_that_blocks_its_program_keeps_its_job(server, name):
-    async def agent(input, ctx):
-        await ctx.checkpoint("begun")
-        time.sleep(float(ARCP_SETTINGS["ENTENTE_CLAIM_SECONDS"]) + 1.5)
-        return ctx.attempt
-
-    async with serving(server.url, {name: agent}) as runtime:
-        await until(lambda: runtime._worker.registered.is_set())
-        with Entente(server.url, AGENTS["agent.bob"]) as bob:
-            assert await asyncio.to_thread(bob.run_job, name) == 1
-
-
 @looped
 async def test_agents_are_registered_at_any_time_and_with_versions(server, name):
     def version(word):
@@ -331,32 +324,42 @@ async def test_agents_are_registered_at_any_time_and_with_versions(server, name)
 # What outlives what.
 
 
-@looped
-async def test_a_killed_program_loses_nothing(server, program, name, bobs):
-    first = program()
-    await until(lambda: any(one.name == name for one in bobs.call(operations.list_inventory()).agents))
-    async with client(await WebSocketTransport.connect(at(server.url)), AGENTS["agent.bob"]) as bob:
-        handle = await bob.submit(agent=name, input={"to": 5, "waits_at": 2})
-        assert await asyncio.to_thread(first.stdout.readline) == "waits\n"
-        first.send_signal(signal.SIGKILL)
-        program()
-        assert await messages(handle) == ["1", "2", "3", "4", "5"]
-        assert (await handle.done).result == {"from": 3, "attempt": 2}
+async def killed(url, bob, name="killed"):
+    with program(url, name) as first:
+        await has_agent(bob, name)
+        async with client(await WebSocketTransport.connect(at(url)), AGENTS["agent.bob"], handshake_timeout_sec=30) as session:
+            handle = await session.submit(agent=name, input={"to": 5, "waits_at": 2})
+            assert await asyncio.to_thread(first.stdout.readline) == "waits\n"
+            first.send_signal(signal.SIGKILL)
+            with program(url, name):
+                return await messages(handle), (await handle.done).result
 
 
-# Nor does one that ends: what it had comes back at once, and not when its claim ends.
+# While an agent blocks the event loop of its program, the worker's heartbeats go on.
+async def blocked(url, bob, name="blocked"):
+    async def agent(input, ctx):
+        await ctx.checkpoint("begun")
+        time.sleep(float(ARCP_SETTINGS["ENTENTE_CLAIM_SECONDS"]) + 2)
+        return ctx.attempt
+
+    async with serving(url, {name: agent}):
+        await has_agent(bob, name)
+        return await asyncio.to_thread(bob.run_job, name)
+
+
+# What a program had that ends comes back at once, and not when its claim ends.
 @looped
-async def test_a_program_that_ends_hands_its_jobs_back(program, name, bobs):
+async def test_a_program_that_ends_hands_its_jobs_back(server, name, bobs):
     async def job(agent):
-        await until(lambda: any(one.name == agent for one in bobs.call(operations.list_inventory()).agents))
+        await has_agent(bobs, agent)
         return bobs.submit_job(agent, {"to": 5, "waits_at": 2}).job_id
 
-    leaving, terminated = program("leaves"), program(agent=f"{name}-b")
-    jobs = [await job(name), await job(f"{name}-b")]
-    assert await asyncio.to_thread(terminated.stdout.readline) == "waits\n"
-    terminated.terminate()
-    assert await asyncio.to_thread(terminated.wait, PATIENCE) == 128 + signal.SIGTERM
-    assert await asyncio.to_thread(leaving.wait, PATIENCE) == 0
+    with program(server.url, name, "leaves") as leaving, program(server.url, f"{name}-b") as terminated:
+        jobs = [await job(name), await job(f"{name}-b")]
+        assert await asyncio.to_thread(terminated.stdout.readline) == "waits\n"
+        terminated.terminate()
+        assert await asyncio.to_thread(terminated.wait, PATIENCE) == 128 + signal.SIGTERM
+        assert await asyncio.to_thread(leaving.wait, PATIENCE) == 0
     for one in jobs:
         found = bobs.call(operations.get_job(one))
         assert (found.status, found.claim) == ("pending", None)
@@ -402,39 +405,6 @@ async def test_two_copies_share_the_work(server, name):
     async with serving(server.url, copy(1), **one) as runtime, serving(server.url, copy(2), **one), session(runtime) as ann:
         handles = [await ann.submit(agent=name) for _ in range(6)]
         assert {(await handle.done).result for handle in handles} == {1, 2}
-
-
-@looped
-async def test_a_restarted_server_is_not_noticed(server, name):
-    proxy = Proxy(server.url)
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def agent(input, ctx):
-        for number in range(input):
-            await ctx.log("info", str(number))
-            if number == 2:
-                begun.set()
-                await go_on.wait()
-        return ctx.attempt
-
-    try:
-        async with serving(proxy.url, {name: agent}) as runtime, session(runtime, handshake_timeout_sec=30) as ann:
-            handle = await ann.submit(agent=name, input=6)
-            told = asyncio.create_task(messages(handle))
-            await begun.wait()
-            await asyncio.to_thread(server.stop)
-            go_on.set()
-            # It waits for the server as well.
-            later = asyncio.create_task(ann.submit(agent=name, input=0))
-            listed = asyncio.create_task(ann.list_jobs())
-            await asyncio.sleep(0.2)
-            proxy.aim((await asyncio.to_thread(server.start)).url)
-            assert await told == [str(number) for number in range(6)]
-            assert (await handle.done).result == 1
-            assert (await (await later).done).result == 1
-            assert handle.job_id in {one.job_id for one in (await listed).jobs}
-    finally:
-        proxy.close()
 
 
 @looped
@@ -574,3 +544,50 @@ async def test_what_is_missing_is_said(server, name, monkeypatch, caplog):
         await until(lambda: not wrong._thread.is_alive())
         await wrong.close()
     assert "ENTENTE_ARCP_OPEN_POLICY" in caplog.text and "take no more jobs: 401" in caplog.text
+
+
+# The end of the claims has come meanwhile; the server may go away.
+
+
+def test_a_killed_program_loses_nothing(long_ones):
+    told, result = long_ones["killed"].result()
+    assert told == ["1", "2", "3", "4", "5"]
+    assert result == {"from": 3, "attempt": 2}
+
+
+def test_an_agent_that_blocks_its_program_keeps_its_job(long_ones):
+    assert long_ones["blocked"].result() == 1
+
+
+@looped
+async def test_a_restarted_server_is_not_noticed(server, name, long_ones):
+    wait(long_ones.values())
+    proxy = Proxy(server.url)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def agent(input, ctx):
+        for number in range(input):
+            await ctx.log("info", str(number))
+            if number == 2:
+                begun.set()
+                await go_on.wait()
+        return ctx.attempt
+
+    try:
+        async with serving(proxy.url, {name: agent}) as runtime, session(runtime, handshake_timeout_sec=30) as ann:
+            handle = await ann.submit(agent=name, input=6)
+            told = asyncio.create_task(messages(handle))
+            await begun.wait()
+            await asyncio.to_thread(server.stop)
+            go_on.set()
+            # It waits for the server as well.
+            later = asyncio.create_task(ann.submit(agent=name, input=0))
+            listed = asyncio.create_task(ann.list_jobs())
+            await asyncio.sleep(0.2)
+            proxy.aim((await asyncio.to_thread(server.start)).url)
+            assert await told == [str(number) for number in range(6)]
+            assert (await handle.done).result == 1
+            assert (await (await later).done).result == 1
+            assert handle.job_id in {one.job_id for one in (await listed).jobs}
+    finally:
+        proxy.close()
