@@ -12,7 +12,7 @@ from pathlib import Path
 
 EXAMPLES = Path(sys.prefix) / "sdists" / "agentruntimecontrolprotocol-1.1.3" / "examples"
 SDK, OURS = "from arcp.runtime import ", "from entente.arcp import "
-LIMIT = 60.0
+LIMIT = 120.0
 
 programs = multiprocessing.get_context("forkserver")
 programs.set_forkserver_preload(["preloaded"])
@@ -44,6 +44,7 @@ def _program(path, environment, out):
     with open(out, "w") as found:
         os.dup2(found.fileno(), 1)
         os.dup2(found.fileno(), 2)
+    sys.stdout.reconfigure(line_buffering=True)
     # A module beside the example may have the name of one of ours.
     sys.modules.pop("server", None)
     sys.argv, sys.path[0] = [str(path)], str(path.parent)

@@ -38,8 +38,8 @@ UNVERSIONED = "unversioned"
 CHUNK_BYTES = 512 * 1024
 # Events of one request, and about how many bytes.
 BATCH, BATCH_BYTES = 500, 512 * 1024
-# Events that may wait; an agent that has more to tell waits for the server.
-WAITING = 1_000
+# Bytes of the events that may wait, and what each counts besides its body; an agent that has more to tell waits for the server.
+WAITING_BYTES, EVENT_BYTES = 4 * 1024 * 1024, 1_024
 # Seconds for which an agent that was cancelled may clean up.
 CLEANUP = 10.0
 # Seconds after which the event loop of a program that ends has ended.
@@ -57,6 +57,11 @@ def refused(error: EntenteError) -> BaseException:
     if isinstance(error, ApiError) and error.code in arcp.ERROR_CODES:
         return arcp.error_from_payload({"code": error.code, "message": error.message})
     return arcp.InternalError(str(error))
+
+
+def gone() -> asyncio.CancelledError:
+    """Returns what stops an agent whose worker has ended, and handed the job back."""
+    return asyncio.CancelledError("the worker has ended")
 
 
 def failure(error: BaseException) -> JobError:
@@ -79,55 +84,58 @@ class Outbox:
         self._claimed = claimed
         self._waiting: deque[tuple[NewJobEvent, int]] = deque()
         self._sending: asyncio.Task[None] | None = None
-        self._refused: EntenteError | None = None
-        # The server's latest answer.
+        # The refusal of an event that the agent has not heard of yet.
+        self.refused: EntenteError | None = None
+        # The server's latest answer, and the size of all events that have had one. The agent's thread reads them too.
         self.said: answers.JobReported | None = None
+        self.done = 0
 
-    async def put(self, event: NewJobEvent, size: int, *, stored: bool) -> answers.JobReported | None:
-        """Takes an event, and waits until it is `stored`, or until there is room; then returns the server's latest answer. Raises the
-        refusal of an earlier one that nobody has heard yet."""
+    def add(self, event: NewJobEvent, size: int) -> None:
+        """Takes an event."""
         self._waiting.append((event, size))
         if self._sending is None:
             self._sending = asyncio.create_task(self._send())
-        self._raise()
-        if stored or len(self._waiting) > WAITING:
-            await self.empty()
-        return self.said
 
     async def empty(self) -> None:
         """Waits until all events are stored."""
         while self._sending is not None:
             await asyncio.wait({self._sending})
-        self._raise()
-
-    def _raise(self) -> None:
-        if self._refused is not None:
-            refused, self._refused = self._refused, None
-            raise refused
+        if self.refused is not None:
+            found, self.refused = self.refused, None
+            raise found
 
     async def _send(self) -> None:
         try:
             while self._waiting:
-                batch = [self._waiting.popleft()]
-                while self._waiting and len(batch) < BATCH and sum(size for _, size in batch) + self._waiting[0][1] <= BATCH_BYTES:
-                    batch.append(self._waiting.popleft())
-                events = [event for event, _ in batch]
+                events, size = self._batch()
+                known = self.refused
                 if not await self._sent(events) and len(events) > 1:
                     # One of them is wrong, and nothing of the batch was stored.
-                    self._refused = None
+                    self.refused = known
                     for event in events:
                         await self._sent([event])
+                self.done += size
         finally:
             self._sending = None
+
+    def _batch(self) -> tuple[list[NewJobEvent], int]:
+        """Returns the events of one request, at least one, and their size."""
+        events: list[NewJobEvent] = []
+        total = 0
+        while self._waiting and len(events) < BATCH and (not events or total + self._waiting[0][1] <= BATCH_BYTES):
+            event, size = self._waiting.popleft()
+            events.append(event)
+            total += size
+        return events, total
 
     async def _sent(self, events: list[NewJobEvent]) -> bool:
         try:
             self.said = await self._claimed.report(events)
         except ClaimError as lost:
             self._waiting.clear()
-            self._refused = lost
-        except EntenteError as refused:
-            self._refused = self._refused or refused
+            self.refused = lost
+        except EntenteError as found:
+            self.refused = self.refused or found
             return False
         return True
 
@@ -139,6 +147,7 @@ class Reports:
         self.claimed = claimed
         self._home = home
         self._outbox = Outbox(claimed)
+        self._told = 0
 
     def _begin(self, report: Coroutine[Any, Any, T]) -> Future[T]:
         async def after_the_events() -> T:
@@ -155,16 +164,24 @@ class Reports:
         try:
             return asyncio.run_coroutine_threadsafe(done, self._home)
         except RuntimeError:
-            # The worker has ended, and handed the job back.
             done.close()
-            raise asyncio.CancelledError("the worker has ended") from None
+            raise gone() from None
 
     async def tell(self, event: NewJobEvent, size: int, *, stored: bool) -> answers.JobReported | None:
-        """Sends an event; returns the server's latest answer."""
+        """Sends an event, and returns the server's latest answer; waits until it is `stored`, or until there is room. Raises the refusal
+        of an earlier one."""
+        outbox = self._outbox
         try:
-            return await asyncio.wrap_future(self._there(self._outbox.put(event, size, stored=stored)))
-        except EntenteError as error:
-            raise refused(error) from error
+            self._home.call_soon_threadsafe(outbox.add, event, size)
+        except RuntimeError:
+            raise gone() from None
+        self._told += size
+        if stored or outbox.refused is not None or self._told - outbox.done > WAITING_BYTES:
+            try:
+                await asyncio.wrap_future(self._there(outbox.empty()))
+            except EntenteError as error:
+                raise refused(error) from error
+        return outbox.said
 
     async def ask(self, report: Coroutine[Any, Any, T]) -> T:
         """Sends a report after all events, and returns the answer."""
@@ -207,7 +224,7 @@ class Job(sdk.Job):
         now = ts or datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
         costs = kind == "metric" and str(body.get("name")).startswith("cost.")
         plain = to_jsonable_python(body)
-        said = await self.reports.tell({"kind": kind, "body": plain, "ts": now}, len(json.dumps(plain)), stored=costs)
+        said = await self.reports.tell({"kind": kind, "body": plain, "ts": now}, len(json.dumps(plain)) + EVENT_BYTES, stored=costs)
         if said is not None:
             self.session.set_event_seq(said.last_event_seq)
             self.session.record_ack(said.last_event_seq)
