@@ -201,6 +201,22 @@ async def test_the_server_judges_leases_and_budgets(server, name):
 
 
 @looped
+async def test_an_agent_rotates_a_credential(server, name):
+    async def agent(input, ctx):
+        [found] = ctx.credentials
+        with pytest.raises(arcp.InvalidRequestError):
+            await ctx.rotate_credential("another", "value")
+        await ctx.rotate_credential(found.id, "the-new-value")
+        return [found.value != "the-new-value", ctx.credentials[0].value, found.constraints.model_use]
+
+    async with serving(server.url, {name: agent}) as runtime, session(runtime, features=("model.use", "provisioned_credentials")) as ann:
+        handle = await ann.submit(agent=name, lease_request={"model.use": ["small"]})
+        rotated = [event["body"] async for event in handle.events() if event["kind"] == "status"]
+        assert (await handle.done).result == [True, "the-new-value", ["small"]]
+    assert rotated == [{"phase": "credential_rotated", "id": handle.credentials[0].id, "value": "the-new-value"}]
+
+
+@looped
 async def test_a_failure_has_the_codes_of_the_sdk(server, name):
     async def agent(input, ctx):
         await ctx.log("info", "begun")

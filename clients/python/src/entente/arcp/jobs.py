@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from decimal import Decimal
 from typing import Any, Literal, TypeVar
@@ -308,6 +308,7 @@ class JobContext(sdk.JobContext):
         if credential_id not in known:
             raise InvalidRequestError(f"unknown credential id: {credential_id}")
         await self.job.reports.ask(self.job.reports.claimed.rotate_credential(credential_id, new_value))
+        self.job.credentials = tuple(replace(one, value=new_value) if one.id == credential_id else one for one in self.job.credentials)
 
     def stream_result(self, *, result_id: str | None = None) -> ResultStream:
         """Opens a writer of a streamed result; `await stream.close(...)` ends it, and the job."""
@@ -348,6 +349,10 @@ def context(runtime: sdk.ARCPRuntime, claimed: Claimed, home: asyncio.AbstractEv
     nobody, _ = arcp.pair_memory_transports()
     identity = Identity(principal=told.principal)
     name, _, version = told.agent.partition("@")
+    granted: dict[str, Decimal] = {}
+    # The server takes more words for currencies than the SDK.
+    with contextlib.suppress(ValueError):
+        granted = sdk.initial_budget_from_lease(dict(told.lease))
     ends = told.lease_constraints.expires_at if told.lease_constraints else None
     job = Job(
         job_id=told.job_id,
@@ -357,7 +362,7 @@ def context(runtime: sdk.ARCPRuntime, claimed: Claimed, home: asyncio.AbstractEv
         lease=dict(told.lease),
         lease_constraints=LeaseConstraints(expires_at=ends) if ends else None,
         budget=budget(told.budget),
-        initial_budget=sdk.initial_budget_from_lease(dict(told.lease)),
+        initial_budget=granted,
         parent_job_id=told.parent_job_id,
         delegate_id=told.delegate_id,
         trace_id=told.trace_id,

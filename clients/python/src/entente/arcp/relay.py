@@ -69,6 +69,8 @@ class Relay:
         self._given = ""
         self._seq = 0
         self._unanswered: dict[str, Frame] = {}
+        # The request that `_up` is sending.
+        self._sending = ""
         self._leaving = False
 
     async def run(self) -> None:
@@ -94,7 +96,8 @@ class Relay:
         """Opens the client's session, or resumes it; passes the server's answer on, and returns whether it is a welcome."""
         resume = self._hello["payload"].get("resume")
         if isinstance(resume, dict):
-            self._seq = int(resume.get("last_event_seq") or 0)
+            last = resume.get("last_event_seq")
+            self._seq = last if isinstance(last, int) else 0
             latest = self._tokens.latest(str(resume.get("session_id")), str(resume.get("resume_token")))
             resume = {**resume, "resume_token": latest}
         answer = await self._greet(resume, PATIENCE)
@@ -102,6 +105,7 @@ class Relay:
             answer = refusal(InternalError("The server cannot be reached. Try again."))
         self._given = str(self._welcome.get("resume_token"))
         await self._near.send(answer)
+        self._connected.set()
         return bool(self._welcome)
 
     async def _greet(self, resume: Frame | None, patience: float) -> Frame | None:
@@ -109,19 +113,21 @@ class Relay:
         loop = asyncio.get_running_loop()
         end, pause = loop.time() + patience, 0.05
         while True:
+            answer: Frame | None = None
             try:
-                far, answer = await self._connect(resume)
+                self._far, answer = await self._connect(resume)
             except UNREACHABLE:
-                if loop.time() + pause > end:
-                    return None
-                await asyncio.sleep(pause * random.uniform(0.5, 1.5))
-                pause = min(pause * 2, 2.0)
-                continue
-            self._welcome = answer["payload"] if answer.get("type") == "session.welcome" else {}
-            self._far = far
-            if self._welcome:
-                self._connected.set()
-            return answer
+                passing = True
+            else:
+                self._welcome = answer["payload"] if answer.get("type") == "session.welcome" else {}
+                # A server that has only just begun may not reach its database yet.
+                passing = not self._welcome and answer["payload"].get("retryable") is True
+            if not passing or loop.time() + pause > end:
+                return answer
+            if answer is not None and self._far is not None:
+                await self._far.close()
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(pause * 2, 2.0)
 
     async def _connect(self, resume: Frame | None) -> tuple[Transport, Frame]:
         far = await WebSocketTransport.connect(self._url, **({"ssl": tls()} if self._url.startswith("wss") else {}))
@@ -151,19 +157,23 @@ class Relay:
             if kind in ANSWERED:
                 self._unanswered[request] = frame
             self._leaving = self._leaving or kind == "session.bye"
+            self._sending = request
             await self._send(frame)
+            self._sending = ""
 
     async def _send(self, frame: Frame) -> None:
         while True:
             await self._connected.wait()
-            assert self._far is not None
+            far = self._far
+            assert far is not None
             try:
-                return await self._far.send(frame)
+                return await far.send(frame)
             except TransportClosed:
-                # Which `_down` notices as well, and connects anew; then what needs an answer is sent again.
-                if self._leaving or str(frame.get("id")) in self._unanswered:
+                # `_down` notices it as well, and connects anew.
+                if self._leaving:
                     return
-                self._connected.clear()
+                if far is self._far:
+                    self._connected.clear()
 
     async def _down(self) -> None:
         """Passes on what the server sends, over as many connections as it takes."""
@@ -191,11 +201,16 @@ class Relay:
         window = float(self._welcome.get("resume_window_sec") or 0)
         resume = {"session_id": session, "resume_token": token, "last_event_seq": self._seq}
         answer = await self._greet(resume, window)
-        if not self._connected.is_set():
-            if answer is not None:
-                await self._near.send(answer)
+        if answer is None or self._far is None:
+            return False
+        if not self._welcome:
+            await self._near.send(answer)
             return False
         self._tokens.set(session, self._given, str(self._welcome.get("resume_token")))
-        for frame in list(self._unanswered.values()):
-            await self._send(frame)
+        # If this connection breaks too, the next read tells.
+        with contextlib.suppress(TransportClosed):
+            for request, frame in list(self._unanswered.items()):
+                if request != self._sending:
+                    await self._far.send(frame)
+        self._connected.set()
         return True
