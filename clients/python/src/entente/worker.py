@@ -81,10 +81,10 @@ class Worker:
                 asyncio.get_running_loop().add_signal_handler(number, self.stop)
         await self.serve()
 
-    def add(self, agent: str, terms: AgentVersionTerms) -> None:
+    def add(self, agent: str, terms: AgentVersionTerms | None = None) -> None:
         """Takes jobs of another agent too, or registers one on other terms; from any thread, also before it serves."""
         self.registered.clear()
-        self.agents[agent] = terms
+        self.agents[agent] = terms or {}
         if self._loop is not None:
             # One that has ended takes no more jobs.
             with contextlib.suppress(RuntimeError):
