@@ -1,21 +1,25 @@
 # What the tests of our own Python client share: its source, clients of both flavours, and a network that fails.
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+HERE, SOURCE = Path(__file__).parent, Path(__file__).parents[1] / "src"
+sys.path.insert(0, str(SOURCE))
+# For the programs that tests start.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(SOURCE), str(HERE)])
 
 from both import Loop, client  # noqa: E402
 from proxy import Proxy  # noqa: E402
-from server import AGENTS, serving  # noqa: E402
+from server import AGENTS, ARCP_SETTINGS, serving  # noqa: E402
 
 
 @pytest.fixture(scope="session")
 def server():
-    """A server for the whole run."""
-    with serving() as found:
+    """A server for the whole run, with the settings of ARCP's examples."""
+    with serving(**ARCP_SETTINGS) as found:
         yield found
 
 

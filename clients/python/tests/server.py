@@ -16,13 +16,24 @@ START_LIMIT = 60.0
 STOP_LIMIT = 30.0
 # Agents, each with the key that it calls with.
 AGENTS = {"agent.ada": "the-key-of-ada", "agent.bob": "the-key-of-bob", "agent.eve": "the-key-of-eve"}
+# The tokens in those examples.
+DEMO = {"demo-principal": "demo-token", "principal-b": "demo-token-b"}
+# What the examples of ARCP's Python SDK set their runtimes to; claims end soon, for the tests that kill workers, and not so
+# soon that workers on a busy machine lose them.
+ARCP_SETTINGS = {
+    "ENTENTE_ARCP_TOKEN_SECRET": "demo-shared-secret",
+    "ENTENTE_ARCP_HEARTBEAT_SECONDS": "5",
+    "ENTENTE_ARCP_OPEN_POLICY": "subscribe",
+    "ENTENTE_CREDENTIALS": "development",
+    "ENTENTE_CLAIM_SECONDS": "10",
+}
 
 
 class Server:
     """`entente dev`, with a key for each agent."""
 
-    def __init__(self, home):
-        self.home = Path(home)
+    def __init__(self, home, settings):
+        self.home, self.settings = Path(home), settings
         self.url = self.operator = self.key = ""
         self.process = None
 
@@ -32,12 +43,12 @@ class Server:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         if programs := os.environ.get("ENTENTE_PG_BIN"):
             environment["ENTENTE_PG_BIN"] = programs
-        seeds = [f"--seed=agent:{agent}={key}" for agent, key in AGENTS.items()]
+        seeds = [f"--seed=agent:{agent}={key}" for agent, key in (AGENTS | DEMO).items()]
         with open(self.home / "log", "a") as errors:
             self.process = subprocess.Popen(
                 [PROGRAM, "dev", "--bind", "127.0.0.1:0", "--data-dir", "data", *seeds],
                 cwd=self.home,
-                env=environment | {"ENTENTE_REFUSED_SUBSCRIBE_SECONDS": "0"},
+                env=environment | {"ENTENTE_REFUSED_SUBSCRIBE_SECONDS": "0"} | self.settings,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
@@ -81,11 +92,11 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving():
+def serving(**settings):
     with tempfile.TemporaryDirectory(prefix="entente-python-") as home:
         # When the tests run as root, PostgreSQL runs as another user, which needs access.
         os.chmod(home, 0o755)
-        server = Server(home)
+        server = Server(home, settings)
         try:
             yield server.start()
         finally:

@@ -63,6 +63,7 @@ def test_every_program_is_run():
         "A message and its reply",
         "A stream",
         "A worker",
+        "An agent of the ARCP SDK",
         "A lease",
         "A decision",
         "An agent",
@@ -98,6 +99,15 @@ def test_a_decision(start, server):
             time.sleep(0.05)
     choose(server.url, key, 1, found[0])
     assert said(program) == ["At", "six"]
+
+
+def test_an_agent_of_the_arcp_sdk(start, ada):
+    program = start("An agent of the ARCP SDK")
+    end = time.monotonic() + 60
+    while not any(one.name == "arcp-report" for one in ada.call(operations.list_inventory()).agents):
+        assert program.poll() is None and time.monotonic() < end, program.communicate()
+        time.sleep(0.05)
+    assert ada.run_job("arcp-report", {"rows": 3}) == {"rows": 3}
 
 
 def test_a_worker_and_an_agent(start, server, ada):

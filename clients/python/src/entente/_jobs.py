@@ -14,6 +14,8 @@ class JobState:
         self.claimed = claimed
         self.cancelled = False
         self.lost = False
+        # Whether its end, or its return, has been reported.
+        self.ended = False
         self.reported = 0
         # Begins the keys of this claim's events: a job that was handed back is claimed again under the same number of its attempt.
         self.prefix = uuid.uuid4().hex[:16]

@@ -1,4 +1,4 @@
-"""A worker: takes jobs of an agent and runs a function for each, asynchronous or not, on any number of jobs at once.
+"""A worker: takes jobs of agents and runs a function for each, asynchronous or not, on any number of jobs at once.
 
 It survives restarts of the server: claims, heartbeats and reports are repeated until they are answered, and count once. A worker that is
 stopped ends what it can within `grace` seconds, and hands back the rest, which another worker continues from the last checkpoint.
@@ -12,6 +12,7 @@ import inspect
 import logging
 import os
 import signal
+import threading
 import uuid
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +24,8 @@ import httpx
 from ._async.jobs import Job as AsyncJob
 from ._async.transport import Transport as AsyncTransport
 from ._generated import operations as api
+from ._generated.answers import ClaimedJobs, WorkerDirectives
 from ._generated.answers import Worker as Registered
-from ._generated.answers import WorkerDirectives
 from ._jobs import JobState
 from ._settings import Settings, tls
 from ._sync.jobs import Job
@@ -32,7 +33,7 @@ from ._sync.transport import Transport
 from .errors import ApiError, ClaimError, ConflictError, ConnectionLostError, EntenteError, JobCancelledError, JobError, NotFoundError
 
 if TYPE_CHECKING:
-    from ._generated.requests import HeldBody
+    from ._generated.requests import AgentVersionTerms, HeldBody
 
 log = logging.getLogger("entente")
 
@@ -47,7 +48,7 @@ REST = 1.0
 
 
 class Worker:
-    """Runs jobs of one agent."""
+    """Runs jobs of an agent, or of several."""
 
     def __init__(
         self, settings: Settings, agent: str, handler: Handler, *, concurrency: int = 1, name: str | None = None, grace: float = 10.0
@@ -55,7 +56,10 @@ class Worker:
         if concurrency < 1:
             raise ValueError("a worker runs at least one job at once: concurrency=1")
         self._settings = replace(settings, patience=FOR_EVER)
-        self.agent = agent
+        # The agents whose jobs it takes, each as `name@version` or by its name alone, with the terms to register a version on.
+        self.agents: dict[str, AgentVersionTerms] = {agent: {}}
+        # Whether the server knows of all of them.
+        self.registered = threading.Event()
         self.name = name or f"{agent} ({os.getpid()})"
         self.concurrency = concurrency
         self.grace = grace
@@ -77,6 +81,15 @@ class Worker:
                 asyncio.get_running_loop().add_signal_handler(number, self.stop)
         await self.serve()
 
+    def add(self, agent: str, terms: AgentVersionTerms | None = None) -> None:
+        """Takes jobs of another agent too, or registers one on other terms; from any thread, also before it serves."""
+        self.registered.clear()
+        self.agents[agent] = terms or {}
+        if self._loop is not None:
+            # One that has ended takes no more jobs.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._added.set)
+
     def stop(self) -> None:
         """Stops it, from any thread. `serve` returns once the jobs have ended or are handed back."""
         if self._loop is not None and self._stopping is not None:
@@ -87,6 +100,7 @@ class Worker:
     async def serve(self) -> None:
         """Serves until it is stopped."""
         self._loop, self._stopping, self._changed = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+        self._added = asyncio.Event()
         async with httpx.AsyncClient(verify=tls(), limits=httpx.Limits(max_connections=None)) as http:
             self._transport = AsyncTransport(self._settings, http)
             with httpx.Client(verify=tls(), limits=httpx.Limits(max_connections=None)) as blocking:
@@ -120,30 +134,36 @@ class Worker:
             await asyncio.wait(running, timeout=self.grace)
         leaving = AsyncTransport(replace(self._settings, patience=self.grace), self._transport.http)
         left = list(self._held.values())
-        for state, task in left:
+        for state, _ in left:
             state.lost = True
-            await _cancelled(task)
+        await _cancelled(*(task for _, task in left))
         with contextlib.suppress(EntenteError):
             for state, _ in left:
-                await AsyncJob(leaving, state).release("the worker stops")
+                if not state.ended:
+                    await AsyncJob(leaving, state).release("the worker stops")
             if self._worker is not None:
                 await leaving.call(api.worker_leave(self._worker.worker_id).repeatable())
 
     async def _register(self) -> Registered:
-        """Registers the agent's version, which workers and submitters name, and the worker."""
-        name, _, version = self.agent.partition("@")
-        if version:
-            await self._transport.call(api.register_agent_version(name, version, {}))
-        body: Any = {"name": self.name, "agents": [self.agent], "slots": self.concurrency, "labels": {}}
+        """Registers the agents' versions, which workers and submitters name, and the worker."""
+        self._added.clear()
+        agents = dict(self.agents)
+        for agent, terms in agents.items():
+            name, _, version = agent.partition("@")
+            if version:
+                await self._transport.call(api.register_agent_version(name, version, terms))
+        body: Any = {"name": self.name, "agents": list(agents), "slots": self.concurrency, "labels": {}}
         # Registered twice, the worker that nobody speaks for is swept.
         self._worker = await self._transport.call(api.register_worker(body).repeatable())
+        if agents == self.agents:
+            self.registered.set()
         return self._worker
 
     async def _claim(self) -> None:
         """Takes jobs while there are free places."""
         assert self._stopping is not None
         while not self._stopping.is_set():
-            worker = self._worker or await self._register()
+            worker = await self._register() if self._worker is None or self._added.is_set() else self._worker
             free = self.concurrency - len(self._held)
             if free == 0 or self._quiet:
                 running = [task for _, task in self._held.values()]
@@ -152,10 +172,8 @@ class Worker:
                 else:
                     await asyncio.sleep(REST)
                 continue
-            # After a lost answer the same key returns the same jobs.
-            body: Any = {"worker_id": worker.worker_id, "max": free, "wait_sec": CLAIM_WAIT, "idempotency_key": uuid.uuid4().hex}
             try:
-                claimed = await self._transport.call(api.claim_jobs(body).repeatable())
+                claimed = await self._claim_once(worker, free)
             except ApiError as refused:
                 await self._refused(refused)
                 continue
@@ -163,6 +181,20 @@ class Worker:
                 state = JobState(job)
                 self._held[job.job_id] = (state, asyncio.create_task(self._work(state)))
                 self._changed.set()
+
+    async def _claim_once(self, worker: Registered, free: int) -> ClaimedJobs:
+        """Waits for jobs, until there are some or the worker is to take those of another agent too."""
+        # After a lost answer the same key returns the same jobs.
+        body: Any = {"worker_id": worker.worker_id, "max": free, "wait_sec": CLAIM_WAIT, "idempotency_key": uuid.uuid4().hex}
+        claim = asyncio.create_task(self._transport.call(api.claim_jobs(body).repeatable()))
+        added = asyncio.create_task(self._added.wait())
+        try:
+            await asyncio.wait({claim, added}, return_when=asyncio.FIRST_COMPLETED)
+            if claim.done():
+                return claim.result()
+        finally:
+            await _cancelled(claim, added)
+        return await self._transport.call(api.claim_jobs(body | {"wait_sec": 0}).repeatable())
 
     async def _refused(self, refused: ApiError) -> None:
         """Rests after a refusal that may pass, and registers anew if the server took this worker for dead; any other ends the worker."""
@@ -189,6 +221,7 @@ class Worker:
                     "signals_after": state.signals[-1].seq if state.signals else 0,
                 }
                 for state, _ in self._held.values()
+                if not state.ended
             ]
             body: Any = {"state": "running", "jobs": held, "wait_sec": max(1, worker.heartbeat_interval_sec - 1)}
             beat = asyncio.create_task(self._transport.call(api.worker_heartbeat(worker.worker_id, body).repeatable()))
@@ -240,7 +273,7 @@ class Worker:
             except Exception as wrong:
                 log.exception("job %s failed", state.claimed.job_id)
                 outcome = JobError(f"{type(wrong).__name__}: {wrong}")
-            if state.lost:
+            if state.lost or state.ended:
                 return
             with contextlib.suppress(ClaimError):
                 await (job.fail(outcome) if isinstance(outcome, JobError) else job.finish(outcome))

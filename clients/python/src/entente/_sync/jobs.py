@@ -11,7 +11,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from .._generated import operations as api
-from .._generated.answers import JobBody, JobOperationAllowed, JobReported, JobSignal
+from .._generated.answers import CredentialRotated, JobBody, JobOperationAllowed, JobReported, JobSignal
+from .._generated.requests import NewJobEvent
 from .._jobs import JobState
 from ..errors import ClaimError, JobCancelledError, JobError
 from .spending import Amount
@@ -64,11 +65,17 @@ class Job:
     def event(self, kind: str, *, checkpoint: Any = None, **body: Any) -> JobReported:
         """Reports an event of ARCP §8.2, or `x-vendor.…`, once; with a checkpoint both are stored together."""
         self.check()
-        self._state.reported += 1
+        return self.report([{"kind": kind, "body": body}], checkpoint=checkpoint)
+
+    def report(self, events: list[NewJobEvent], *, checkpoint: Any = None) -> JobReported:
+        """Reports events, up to 1,000: all of them, or none. A job that is to stop may still have something to say."""
         now = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
-        # The server keeps the first of events with the same key.
-        event = {"kind": kind, "ts": now, "body": body, "event_key": f"{self._state.prefix}-{self._state.reported}"}
-        report = self._body(events=[event])
+        keyed: list[NewJobEvent] = []
+        for event in events:
+            self._state.reported += 1
+            # The server keeps the first of events with the same key.
+            keyed.append({"ts": now, **event, "event_key": f"{self._state.prefix}-{self._state.reported}"})
+        report = self._body(events=keyed)
         if checkpoint is not None:
             report["checkpoint"] = checkpoint
         try:
@@ -110,9 +117,20 @@ class Job:
         """Charges what an operation has cost in place of what was reserved for it."""
         return self._transport.call(api.settle_reservation(self.id, reservation_id, self._body(cost=dict(cost))).repeatable())
 
-    def finish(self, result: Any) -> JobReported:
-        """Reports the result. A worker does it with what its function returns."""
-        return self._transport.call(api.report_job_result(self.id, self._body(result=result)).repeatable())
+    def rotate_credential(self, credential_id: str, value: str | None = None) -> CredentialRotated:
+        """Replaces one of the job's credentials, by a value of this worker's or one of its provisioner's; the former value is revoked."""
+        body = self._body() if value is None else self._body(value=value)
+        return self._transport.call(api.rotate_job_credential(self.id, credential_id, body))
+
+    def finish(self, result: Any = None, *, result_id: str | None = None, summary: str | None = None) -> JobReported:
+        """Reports the result, or with `result_id` the end of the one that was streamed in `result_chunk` events. A worker does it with
+        what its function returns, unless the function has done it."""
+        body = self._body(result=result) if result_id is None else self._body(result_id=result_id)
+        if summary is not None:
+            body["summary"] = summary
+        reported = self._transport.call(api.report_job_result(self.id, body).repeatable())
+        self._state.ended = True
+        return reported
 
     def fail(self, error: JobError) -> JobReported:
         """Reports a failure. A worker does it with what its function raises."""
@@ -121,11 +139,14 @@ class Job:
             body["retryable"] = error.retryable
         if error.details is not None:
             body["details"] = error.details
-        return self._transport.call(api.report_job_error(self.id, body).repeatable())
+        reported = self._transport.call(api.report_job_error(self.id, body).repeatable())
+        self._state.ended = True
+        return reported
 
     def release(self, reason: str | None = None) -> None:
         """Hands the job back; another worker may take it at once."""
         self._transport.call(api.release_job(self.id, self._body(reason=reason)).repeatable())
+        self._state.ended = True
 
 
 def wait_for_job(transport: Transport, job_id: str, each: Callable[[Any], Any] | None = None) -> JobBody:
