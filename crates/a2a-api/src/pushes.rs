@@ -53,7 +53,8 @@ pub(crate) async fn list(visit: &Visit, task: &str) -> Result<PushList, Failed> 
 /// Returns one of them.
 pub(crate) async fn get(visit: &Visit, query: &PushQuery) -> Result<PushConfig, Failed> {
     let found = list(visit, &query.task_id).await?.configs.into_iter().find(|config| config.id == query.id);
-    let message = "You have no receiver of push notifications with this id at the task. List them to see their ids.";
+    let message =
+        "You have no receiver of push notifications with this id at the task. List them to see their ids.";
     found.ok_or_else(|| Failure::of_task(Fault::TaskNotFound, &query.task_id, message).into())
 }
 

@@ -152,7 +152,11 @@ async fn receivers(request: HttpRequest, parts: Parts, path: web::Path<(String, 
     done(listed.await)
 }
 
-async fn receiver(request: HttpRequest, parts: Parts, path: web::Path<(String, String, String)>) -> HttpResponse {
+async fn receiver(
+    request: HttpRequest,
+    parts: Parts,
+    path: web::Path<(String, String, String)>,
+) -> HttpResponse {
     let got = async { written(&pushes::get(&visit(&request, parts)?, &named(path)).await?) };
     done(got.await)
 }

@@ -107,7 +107,11 @@ async fn receivers_are_kept_over_both_bindings() {
     assert_eq!(client.get(&path).await.is(200)["configs"].as_array().unwrap().len(), 2);
     // Somebody else's are neither shown nor replaced.
     let admin = world.admin().await.with("a2a-version", "1.0");
-    assert_eq!(admin.get(&path).await.is(200)["configs"].as_array().unwrap().len(), 2, "an operator sees all");
+    assert_eq!(
+        admin.get(&path).await.is(200)["configs"].as_array().unwrap().len(),
+        2,
+        "an operator sees all"
+    );
     let other = json!({ "taskId": id, "id": "second", "url": receiver.url() });
     assert_eq!(failed(&admin, "CreateTaskPushNotificationConfig", other).await.0, -32_000);
     let stranger = visitor(&world, "agent.stranger").await;
@@ -227,7 +231,10 @@ async fn a_receiver_ends_when_it_says_so_or_its_key_ends() {
     hand.events(&job, status("working", "one")).await.ok();
     push(&world).await;
     let list = json!({ "taskId": task["id"] });
-    assert_eq!(done(&client, "ListTaskPushNotificationConfigs", list.clone()).await, json!({ "configs": [] }));
+    assert_eq!(
+        done(&client, "ListTaskPushNotificationConfigs", list.clone()).await,
+        json!({ "configs": [] })
+    );
     // The powers of a key that was revoked send nothing.
     let kept = json!({ "taskId": task["id"], "url": left.url() });
     done(&client, "CreateTaskPushNotificationConfig", kept).await;
@@ -239,10 +246,8 @@ async fn a_receiver_ends_when_it_says_so_or_its_key_ends() {
     hand.tell(&job, "result", json!({ "result": "secret" })).await.ok();
     push(&world).await;
     assert_eq!(left.count(), 0);
-    let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM task_pushes")
-        .fetch_one(&world.ctx().pool)
-        .await
-        .unwrap();
+    let rows: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM task_pushes").fetch_one(&world.ctx().pool).await.unwrap();
     assert_eq!(rows, 0);
     world.end().await;
 }
@@ -261,10 +266,8 @@ async fn a_receiver_goes_with_its_task() {
     let job = hand.one().await;
     hand.tell(&job, "result", json!({})).await.ok();
     world.pass(24 * 3_600 + 1).await;
-    let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM task_pushes")
-        .fetch_one(&world.ctx().pool)
-        .await
-        .unwrap();
+    let rows: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM task_pushes").fetch_one(&world.ctx().pool).await.unwrap();
     assert_eq!(rows, 0);
     world.end().await;
 }
@@ -287,9 +290,15 @@ async fn each_update_is_sent_once_whichever_server_sends_it() {
     for receiver in &receivers {
         let got = receiver.until(23).await;
         let bodies = got.iter().map(Got::body);
-        let words = |body: Value| Some(body["statusUpdate"]["status"]["message"]["parts"][0]["text"].as_str()?.to_owned());
+        let words = |body: Value| {
+            Some(body["statusUpdate"]["status"]["message"]["parts"][0]["text"].as_str()?.to_owned())
+        };
         let steps: Vec<String> = bodies.filter_map(words).collect();
-        assert_eq!(steps, (0..20).map(|n| format!("step {n}")).collect::<Vec<_>>(), "in order, and none twice");
+        assert_eq!(
+            steps,
+            (0..20).map(|n| format!("step {n}")).collect::<Vec<_>>(),
+            "in order, and none twice"
+        );
         assert_eq!(told(&got)[21..], ["done", "COMPLETED"]);
     }
     tokio::time::sleep(std::time::Duration::from_millis(600)).await;

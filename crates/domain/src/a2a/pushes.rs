@@ -91,7 +91,9 @@ impl PushConfig {
             )));
         }
         if self.url.is_empty() || self.url.len() > URL_BYTES {
-            return Err(wrong(format!("`url` is missing or longer than {URL_BYTES} bytes. Name the URL to send to.")));
+            return Err(wrong(format!(
+                "`url` is missing or longer than {URL_BYTES} bytes. Name the URL to send to."
+            )));
         }
         let token = said(self.token);
         let authentication = self
@@ -110,7 +112,8 @@ impl PushConfig {
             credentials.as_deref().map_or(Ok(()), |text| header("authentication.credentials", text))?;
         }
         let has_secret = authentication.as_ref().is_some_and(|auth| auth.credentials.is_some());
-        let judged = if has_secret { judge_secret(&self.url, allowed) } else { judge(&self.url, allowed, https_only) };
+        let judged =
+            if has_secret { judge_secret(&self.url, allowed) } else { judge(&self.url, allowed, https_only) };
         judged.map_err(|fault| wrong(format!("`url` cannot be used: {fault}.")))?;
         Ok(Self { token, authentication, ..self })
     }
@@ -144,7 +147,9 @@ fn header(member: &str, text: &str) -> Result<(), Failure> {
     if text.len() <= SECRET_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
         return Ok(());
     }
-    let told = format!("`{member}` has to be up to {SECRET_BYTES} visible ASCII characters; it is sent as a header.");
+    let told = format!(
+        "`{member}` has to be up to {SECRET_BYTES} visible ASCII characters; it is sent as a header."
+    );
     Err(Failure::new(Fault::InvalidParams, told))
 }
 

@@ -13,7 +13,8 @@ mod tree;
 pub use conversation::{Conversation, Position, chunks, conversation, positions};
 pub use letters::{beside, resolve};
 pub use pushes::{
-    Pending, PushFailure, add_receiver, claim_pushes, end_push, load_push, receivers, record_push, remove_receiver,
+    Pending, PushFailure, add_receiver, claim_pushes, end_push, load_push, receivers, record_push,
+    remove_receiver,
 };
 pub use rerun::{Again, Rerun, RerunAsk, rerun, rerun_found};
 pub use search::{Counts, JobSearch, count, search};

@@ -85,7 +85,8 @@ pub async fn add_receiver(
             return Err(Refusal::new(Code::AlreadyExists, message).into());
         }
         None if known.len() >= RECEIVERS_MOST => {
-            let message = format!("The task has {RECEIVERS_MOST} receivers, the most there are. Delete one first.");
+            let message =
+                format!("The task has {RECEIVERS_MOST} receivers, the most there are. Delete one first.");
             return Err(Refusal::new(Code::Unprocessable, message).into());
         }
         Some(_) | None => {}
@@ -169,12 +170,7 @@ pub async fn load_push(ctx: &Ctx, lease: &PushLease, most: u32, bytes: i64) -> O
     }
 }
 
-async fn caller(
-    conn: &mut PgConnection,
-    key: KeyId,
-    agent: &str,
-    now: Timestamp,
-) -> Outcome<Option<Caller>> {
+async fn caller(conn: &mut PgConnection, key: KeyId, agent: &str, now: Timestamp) -> Outcome<Option<Caller>> {
     let grant = grants(conn, &[key], now).await?.remove(&key);
     Ok(grant.and_then(|grant| Caller::new(grant, Some(agent), now).ok()))
 }
