@@ -34,6 +34,8 @@ pub const INBOXES: &str = "inboxes";
 pub const DELIVERIES: &str = "deliveries";
 /// Sends notifications of people.
 pub const NOTIFICATIONS: &str = "notifications";
+/// Sends push notifications of A2A tasks.
+pub const TASK_PUSHES: &str = "task_pushes";
 /// Revokes credentials at their upstreams.
 pub const REVOCATIONS: &str = "revocations";
 /// Transfers between protocols.
@@ -62,11 +64,12 @@ pub const STOPS: &str = "stops";
 pub const QUOTAS: &str = "quotas";
 
 /// The words of the look that are no sweep's name.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 15] = [
     FAN_OUT,
     INBOXES,
     DELIVERIES,
     NOTIFICATIONS,
+    TASK_PUSHES,
     REVOCATIONS,
     BRIDGES,
     LETTERS,

@@ -18,6 +18,7 @@ pub mod notify;
 mod pace;
 mod peers;
 pub mod provision;
+pub mod pushing;
 pub mod revoke;
 pub mod standstill;
 pub mod sweeps;
@@ -38,6 +39,7 @@ use self::federate::FederationSender;
 use self::lookout::Lookout;
 use self::notify::Notifier;
 pub use self::peers::{PeerPort, PeerSetup};
+use self::pushing::Pusher;
 
 /// Interval of the database's health probe.
 const PULSE: Duration = Duration::from_millis(500);
@@ -53,6 +55,8 @@ pub struct Senders {
     pub federation: Arc<FederationSender>,
     /// Notifications to people.
     pub notifier: Arc<Notifier>,
+    /// Push notifications of A2A tasks.
+    pub pusher: Arc<Pusher>,
 }
 
 /// Starts all background tasks; sweeps use their own pool.
@@ -67,7 +71,7 @@ pub async fn start(
     lookout: &Arc<Lookout>,
     tasks: &Tasks,
 ) -> Outcome<()> {
-    let Senders { webhooks: webhook_sender, federation: federation_sender, notifier } = senders;
+    let Senders { webhooks: webhook_sender, federation: federation_sender, notifier, pusher } = senders;
     lookout::start(ctx, lookout, tasks);
     feeding::start(ctx, lookout, tasks);
     handing::start(&webhook_sender.ctx, lookout, tasks);
@@ -83,6 +87,8 @@ pub async fn start(
     });
     let (notifier, look, all) = (Arc::clone(notifier), Arc::clone(lookout), tasks.clone());
     tasks.keep("notifications", move || Arc::clone(&notifier).drive(Arc::clone(&look), all.clone()));
+    let (pusher, look, all) = (Arc::clone(pusher), Arc::clone(lookout), tasks.clone());
+    tasks.keep("task pushes", move || Arc::clone(&pusher).drive(Arc::clone(&look), all.clone()));
     // Without federation there is nothing to send.
     if ctx.openintent.state.federation.is_some() {
         let (federation_sender, look, all) =

@@ -1,5 +1,5 @@
-//! Creates the senders of outgoing requests: webhooks to their receivers, federation messages to peers, and notifications to
-//! people.
+//! Creates the senders of outgoing requests: webhooks to their receivers, federation messages to peers, notifications to
+//! people, and push notifications of A2A tasks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use crate::background::deliver::WebhookSender;
 use crate::background::egress::{Egress, Trust};
 use crate::background::federate::FederationSender;
 use crate::background::notify::{Mailer, Notifier};
+use crate::background::pushing::Pusher;
 use crate::config::Config;
 
 /// Creates the senders; each has its own client, and all use a pool that no writer waits for. `address` is the server's own, for
@@ -42,10 +43,12 @@ pub(super) fn senders(
         address.to_string()
     };
     let base = config.site.base(&host, config.tls.encrypts());
+    let pusher = Pusher::new(sending.arcp.clone(), egress()?, node, permits, draining());
     let notifier = Notifier::new(sending.clone(), egress()?, mailer, base, node, draining());
     Ok(Senders {
         webhooks: Arc::new(webhooks),
         federation: Arc::new(FederationSender::new(sending, egress()?)),
         notifier: Arc::new(notifier),
+        pusher: Arc::new(pusher),
     })
 }

@@ -60,7 +60,7 @@ def check(seen: dict):
         "TaskNotCancelableError",
         "UnsupportedOperationError",
         "UnsupportedOperationError",
-        "PushNotificationNotSupportedError",
+        "InvalidParamsError",
     ]
 
 
@@ -68,6 +68,10 @@ def check(seen: dict):
 def test_the_python_sdk_talks_to_an_agent(url, binding, agent):
     seen = run(url, agent, [PYTHON, HERE / "client.py", binding])
     check(seen)
+    kinds, headers, listed, address, gone = seen["pushed"]
+    assert kinds == seen["stream"][1:], "a receiver is sent what a stream has"
+    assert headers == ["application/a2a+json", "mine", "Bearer secret"]
+    assert (listed, address, gone) == ([False, True], "https://example.com/", "TaskNotFoundError")
     pages, found, total = seen["listed"]
     assert found == total >= 5 and pages == (total + 1) // 2
 

@@ -4,6 +4,7 @@
 //! states and roles are small words, and a response is the object itself.
 
 use entente_domain::a2a::artifacts::Artifact;
+use entente_domain::a2a::errors::Failure;
 use entente_domain::a2a::messages::{Message, Part, Role};
 use entente_domain::a2a::progress::Update;
 use entente_domain::a2a::requests::{Configuration, SendRequest, TaskQuery};
@@ -11,6 +12,8 @@ use entente_domain::a2a::tasks::{Status, Task, TaskState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::pushes::no_legacy;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -159,19 +162,25 @@ pub(crate) struct LegacySend {
 
 impl LegacySend {
     /// Returns the request of 1.0.
-    pub fn current(self) -> SendRequest {
+    ///
+    /// # Errors
+    /// It asks for push notifications.
+    pub fn current(self) -> Result<SendRequest, Failure> {
         let said = self.configuration.unwrap_or_default();
-        SendRequest {
+        if said.push_notification_config.is_some() {
+            return Err(no_legacy());
+        }
+        Ok(SendRequest {
             message: self.message.current(),
             configuration: Some(Configuration {
                 accepted_output_modes: said.accepted_output_modes,
-                task_push_notification_config: said.push_notification_config,
+                task_push_notification_config: None,
                 // 0 was no limit.
                 history_length: said.history_length.filter(|length| *length != 0),
                 return_immediately: said.blocking.map(|waits| !waits),
             }),
             metadata: self.metadata,
-        }
+        })
     }
 }
 

@@ -9,6 +9,7 @@ mod following;
 mod legacy;
 mod listing;
 mod operations;
+mod pushes;
 mod replies;
 mod rest;
 mod rpc;

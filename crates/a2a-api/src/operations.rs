@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse};
-use entente_arcp::jobs::{self, Canceller, Origin};
+use entente_arcp::jobs::{self, Canceller, Origin, Place};
 use entente_domain::a2a::errors::{Failure, Fault};
 use entente_domain::a2a::requests::{SendRequest, TaskQuery, history};
 use entente_domain::a2a::submissions;
-use entente_domain::a2a::tasks::Task;
+use entente_domain::a2a::tasks::{Task, TaskState};
 use entente_domain::arcp::jobs::Job;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::JobId;
@@ -17,6 +17,7 @@ use entente_kernel::Caller;
 use serde_json::value::RawValue;
 
 use crate::following::{Following, Form, Span, listener};
+use crate::pushes;
 use crate::replies::Failed;
 use crate::visits::{Loaded, Visit};
 use crate::waiting::{PATIENCE, settled};
@@ -54,40 +55,41 @@ async fn deliver(visit: &Visit, request: &SendRequest) -> Result<(JobId, i64), F
     // Who may not read the task may not make it either: the response is the task.
     visit.caller.require(Scope::JobsRead)?;
     visit.caller.require(Scope::JobsWrite)?;
-    if request.configuration.as_ref().is_some_and(|said| said.task_push_notification_config.is_some()) {
-        return Err(no_push().into());
+    let said = request.configuration.as_ref();
+    let receiver = said.and_then(|said| said.task_push_notification_config.clone());
+    let receiver = receiver.map(|config| pushes::check(visit, config)).transpose()?;
+    let (id, after, told) = match request.message.task_id.as_deref().filter(|id| !id.is_empty()) {
+        Some(task) => resume(visit, task, request).await?,
+        None => {
+            let submit = submissions::job(&visit.agent.to_string(), request)?;
+            let submitted = visit.api.job_writer.submit(&visit.caller, submit, Origin::Rest).await?;
+            (submitted.job.id, 0, TaskState::Submitted)
+        }
+    };
+    // A client that gets no response, because the server ended here, sends its message again.
+    if let Some(config) = receiver {
+        let context = visit.load(&id.to_string()).await?.context;
+        pushes::add(visit, id, config, &context, Place { seq: after, told }).await?;
     }
-    if let Some(task) = request.message.task_id.as_deref().filter(|id| !id.is_empty()) {
-        return resume(visit, task, request).await;
-    }
-    let submit = submissions::job(&visit.agent.to_string(), request)?;
-    let submitted = visit.api.job_writer.submit(&visit.caller, submit, Origin::Rest).await?;
-    Ok((submitted.job.id, 0))
-}
-
-/// Failure of every operation on push notifications (§3.3.4).
-pub(crate) fn no_push() -> Failure {
-    let message = "The agent sends no push notifications, as its card says. Follow the task with SubscribeToTask, or subscribe \
-                   a webhook of Entente: POST /api/v1/subscriptions.";
-    Failure::new(Fault::PushNotificationNotSupported, message)
+    Ok((id, after))
 }
 
 /// Continues a task by a signal to its job. A repeated message is delivered once.
-async fn resume(visit: &Visit, task: &str, request: &SendRequest) -> Result<(JobId, i64), Failed> {
+async fn resume(visit: &Visit, task: &str, request: &SendRequest) -> Result<(JobId, i64, TaskState), Failed> {
     let loaded = visit.load(task).await?;
     let id = loaded.job_id();
     let ask = submissions::signal(&loaded.id, &loaded.context, loaded.conversation.job.last_seq, request)?;
     if let Some(after) = delivered(&loaded, ask.payload.as_deref()) {
-        return Ok((id, after));
+        return Ok((id, after, loaded.state));
     }
     if loaded.state.is_terminal() {
         return Err(over(&loaded.id, "takes no more messages. Begin another one without `taskId`").into());
     }
     let after = loaded.conversation.job.last_seq;
     match jobs::send(&visit.api.ctx, &visit.caller, id, ask).await.map_err(Failed::from) {
-        Ok(_signal) => Ok((id, after)),
+        Ok(_signal) => Ok((id, after, loaded.state)),
         // The same message, sent twice at a time: the key is of the message alone.
-        Err(failed) if failed.is(Code::IdempotencyMismatch) => Ok((id, after)),
+        Err(failed) if failed.is(Code::IdempotencyMismatch) => Ok((id, after, loaded.state)),
         Err(failed) => Err(failed.about(task)),
     }
 }

@@ -3,19 +3,26 @@
 use actix_web::web::ServiceConfig;
 use actix_web::{HttpRequest, HttpResponse, web};
 use entente_domain::a2a::errors::{Failure, Fault};
+use entente_domain::a2a::pushes::{PushConfig, PushQuery};
 use entente_domain::a2a::requests::{ListQuery, SendRequest, TaskQuery, params};
 use entente_domain::payload::scan;
 use entente_http::body::{Query, Raw};
 use entente_http::caller::Asker;
 use entente_http::error::Problem;
 use entente_http::presence::Presence;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 
 use crate::following::Form;
 use crate::replies::{Failed, MEDIA_TYPE, TaskBody};
 use crate::visits::{Visit, require_version, written};
-use crate::{ApiState, cards, listing, operations};
+use crate::{ApiState, cards, listing, operations, pushes};
+
+/// Path of the receivers of a task's push notifications (§11.3).
+const RECEIVERS: &str = "/tasks/{task}/pushNotificationConfigs";
+/// Path of one of them.
+const RECEIVER: &str = "/tasks/{task}/pushNotificationConfigs/{receiver}";
 
 /// Registers the paths below an agent's.
 pub(crate) fn routes(config: &mut ServiceConfig) {
@@ -25,10 +32,11 @@ pub(crate) fn routes(config: &mut ServiceConfig) {
         .route("/tasks", web::get().to(list))
         .route("/tasks/{task}", web::get().to(get))
         .route("/tasks/{task}", web::post().to(act))
-        .route("/extendedAgentCard", web::get().to(extended));
-    for path in ["/tasks/{task}/pushNotificationConfigs", "/tasks/{task}/pushNotificationConfigs/{config}"] {
-        config.route(path, web::to(push));
-    }
+        .route("/extendedAgentCard", web::get().to(extended))
+        .route(RECEIVERS, web::post().to(add_receiver))
+        .route(RECEIVERS, web::get().to(receivers))
+        .route(RECEIVER, web::get().to(receiver))
+        .route(RECEIVER, web::delete().to(remove_receiver));
 }
 
 /// What a request has besides its path.
@@ -48,7 +56,7 @@ fn done(result: Result<Box<RawValue>, Failed>) -> HttpResponse {
     }
 }
 
-fn sent(body: Result<Raw, Problem>) -> Result<SendRequest, Failed> {
+fn read<T: DeserializeOwned>(body: Result<Raw, Problem>) -> Result<T, Failed> {
     let Raw(body) = body?;
     scan(&body)?;
     let raw: Box<RawValue> = serde_json::from_slice(&body)
@@ -68,7 +76,7 @@ fn queried(request: &HttpRequest, task: Option<&str>) -> Result<Box<RawValue>, F
 async fn send(request: HttpRequest, parts: Parts, body: Result<Raw, Problem>) -> HttpResponse {
     let sent = async {
         let visit = visit(&request, parts)?;
-        written(&TaskBody { task: operations::send(&visit, &sent(body)?).await? })
+        written(&TaskBody { task: operations::send(&visit, &read::<SendRequest>(body)?).await? })
     };
     done(sent.await)
 }
@@ -76,7 +84,7 @@ async fn send(request: HttpRequest, parts: Parts, body: Result<Raw, Problem>) ->
 async fn stream(request: HttpRequest, parts: Parts, body: Result<Raw, Problem>) -> HttpResponse {
     let streamed = async {
         let visit = visit(&request, parts)?;
-        operations::stream(&visit, &sent(body)?, Form::Http).await
+        operations::stream(&visit, &read::<SendRequest>(body)?, Form::Http).await
     };
     streamed.await.unwrap_or_else(|failed: Failed| failed.http())
 }
@@ -123,9 +131,52 @@ async fn extended(request: HttpRequest, parts: Parts) -> HttpResponse {
     done(shown.await)
 }
 
-async fn push(request: HttpRequest, parts: Parts) -> HttpResponse {
-    let failed = visit(&request, parts).err().unwrap_or_else(|| operations::no_push().into());
-    failed.http()
+async fn add_receiver(
+    request: HttpRequest,
+    parts: Parts,
+    path: web::Path<(String, String)>,
+    body: Result<Raw, Problem>,
+) -> HttpResponse {
+    let (_, task) = path.into_inner();
+    let added = async {
+        let visit = visit(&request, parts)?;
+        let config = PushConfig { task_id: task, ..read(body)? };
+        written(&pushes::create(&visit, config).await?)
+    };
+    done(added.await)
+}
+
+async fn receivers(request: HttpRequest, parts: Parts, path: web::Path<(String, String)>) -> HttpResponse {
+    let (_, task) = path.into_inner();
+    let listed = async { written(&pushes::list(&visit(&request, parts)?, &task).await?) };
+    done(listed.await)
+}
+
+async fn receiver(
+    request: HttpRequest,
+    parts: Parts,
+    path: web::Path<(String, String, String)>,
+) -> HttpResponse {
+    let got = async { written(&pushes::get(&visit(&request, parts)?, &named(path)).await?) };
+    done(got.await)
+}
+
+async fn remove_receiver(
+    request: HttpRequest,
+    parts: Parts,
+    path: web::Path<(String, String, String)>,
+) -> HttpResponse {
+    let removed = async {
+        pushes::delete(&visit(&request, parts)?, &named(path)).await?;
+        written(&json!({}))
+    };
+    done(removed.await)
+}
+
+/// Returns the receiver that a path names.
+fn named(path: web::Path<(String, String, String)>) -> PushQuery {
+    let (_, task_id, id) = path.into_inner();
+    PushQuery { task_id, id }
 }
 
 fn nothing() -> Failed {

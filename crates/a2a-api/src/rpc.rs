@@ -2,6 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use entente_domain::a2a::errors::{Failure, Fault};
+use entente_domain::a2a::pushes::PushListQuery;
 use entente_domain::a2a::requests::{ListQuery, SendRequest, TaskQuery, params};
 use entente_domain::a2a::tasks::Task;
 use entente_domain::payload::scan;
@@ -10,14 +11,14 @@ use entente_http::caller::Asker;
 use entente_http::error::Problem;
 use entente_http::presence::Presence;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::following::Form;
 use crate::legacy::{self, LegacySend};
 use crate::replies::{Failed, TaskBody};
 use crate::visits::{Visit, require_version, version, written};
-use crate::{ApiState, cards, listing, operations};
+use crate::{ApiState, cards, listing, operations, pushes};
 
 /// A call as it arrives; what it has to have is checked one by one.
 #[derive(Deserialize)]
@@ -137,10 +138,15 @@ async fn current(
             return Ok(Answer::Stream(operations::subscribe(visit, request, &task, form()).await?));
         }
         "GetExtendedAgentCard" => cards::extended(visit).await?,
-        "CreateTaskPushNotificationConfig"
-        | "GetTaskPushNotificationConfig"
-        | "ListTaskPushNotificationConfigs"
-        | "DeleteTaskPushNotificationConfig" => return Err(operations::no_push().into()),
+        "CreateTaskPushNotificationConfig" => written(&pushes::create(visit, params(given)?).await?)?,
+        "GetTaskPushNotificationConfig" => written(&pushes::get(visit, &params(given)?).await?)?,
+        "ListTaskPushNotificationConfigs" => {
+            written(&pushes::list(visit, &params::<PushListQuery>(given)?.task_id).await?)?
+        }
+        "DeleteTaskPushNotificationConfig" => {
+            pushes::delete(visit, &params(given)?).await?;
+            written(&json!({}))?
+        }
         other => {
             let shown: String = other.chars().take(60).collect();
             let message = format!(
@@ -178,11 +184,11 @@ async fn earlier(
     let form = || Form::Legacy(id.clone());
     Ok(Some(match method {
         "message/send" => {
-            let sent = operations::send(visit, &params::<LegacySend>(given)?.current()).await?;
+            let sent = operations::send(visit, &params::<LegacySend>(given)?.current()?).await?;
             Answer::Result(shown(sent)?)
         }
         "message/stream" => {
-            let request = params::<LegacySend>(given)?.current();
+            let request = params::<LegacySend>(given)?.current()?;
             Answer::Stream(operations::stream(visit, &request, form()).await?)
         }
         "tasks/get" => {
@@ -198,7 +204,7 @@ async fn earlier(
         }
         "agent/getAuthenticatedExtendedCard" => Answer::Result(written(&cards::legacy(visit).await?)?),
         push if push.starts_with("tasks/pushNotificationConfig/") => {
-            return Err(operations::no_push().into());
+            return Err(pushes::no_legacy().into());
         }
         _ => return Ok(None),
     }))

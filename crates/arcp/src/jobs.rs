@@ -56,9 +56,10 @@ use claims::tokens as claim_tokens;
 pub use claims::turns::Turns;
 pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
 pub use control::{
-    Again, Conversation, Counts, Delivered, JobSearch, Node, Position, Rerun, RerunAsk, Tree, acknowledge,
-    beside, chunks, conversation, count, positions, rerun, rerun_found, resolve, search, send, sent, tree,
-    wait,
+    Again, Conversation, Counts, Delivered, JobSearch, Node, Pending, Position, PushFailure, Rerun, RerunAsk,
+    Tree, acknowledge, add_receiver, beside, chunks, claim_pushes, conversation, count, end_push, load_push,
+    positions, receivers, record_push, remove_receiver, rerun, rerun_found, resolve, search, send, sent,
+    tree, wait,
 };
 pub use delegation::delegate;
 pub(crate) use delegation::delegated;
@@ -68,6 +69,7 @@ pub use preparing::tidy_credentials;
 pub use reading::{Description, JobFilter, describe, events, list};
 pub use records::Beside;
 pub use records::failures::Failure;
+pub use records::pushes::{Place, PushLease};
 pub use records::reruns::Links;
 pub use records::signals::{Marks, Signal};
 pub use reports::{Child, Denied, EventAsk, Reported};

@@ -103,7 +103,7 @@ const every = { contextId: "", status: TaskState.TASK_STATE_UNSPECIFIED, statusT
 const page = await client.listTasks({ tenant: "", ...every, pageSize: 100, pageToken: "" });
 seen.listed = page.tasks.length;
 
-const push = { tenant: "", id: "", taskId: echoed.id, url: "https://example.com", token: "", authentication: undefined };
+const push = { tenant: "", id: "", taskId: echoed.id, url: "http://10.0.0.1/inside", token: "", authentication: undefined };
 seen.refused = [
   await refused(() => client.getTask({ tenant: "", id: "job_01J9ZK4T6Q8R2V5X7Y9B1C3D5F" })),
   await refused(() => client.cancelTask({ tenant: "", id: echoed.id, metadata: undefined })),

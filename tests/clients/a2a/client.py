@@ -5,13 +5,15 @@ import asyncio
 import json
 import os
 import sys
+import threading
 import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 from a2a.client import ClientConfig, create_client
 from a2a.types import a2a_pb2 as a2a
 from a2a.utils.errors import A2AError
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, ParseDict
 
 URL, KEY, AGENT = (os.environ[name] for name in ("ENTENTE_URL", "ENTENTE_API_KEY", "A2A_AGENT"))
 BINDING = sys.argv[1]
@@ -47,6 +49,54 @@ async def nothing(stream):
         pass
 
 
+class Receiver(BaseHTTPRequestHandler):
+    """Takes push notifications, and reads them as the SDK's objects."""
+
+    got: list = []
+
+    def do_POST(self):  # noqa: N802
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        names = ("content-type", "x-a2a-notification-token", "authorization")
+        self.got.append((ParseDict(body, a2a.StreamResponse()), [self.headers[name] for name in names]))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+async def pushed(client) -> list:
+    """Begins a task with a receiver, and returns what that was sent, and what is said of it."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    config = a2a.TaskPushNotificationConfig(
+        url=f"http://127.0.0.1:{server.server_port}/", token="mine",
+        authentication=a2a.AuthenticationInfo(scheme="Bearer", credentials="secret"),
+    )
+    settings = a2a.SendMessageConfiguration(return_immediately=True, task_push_notification_config=config)
+    request = a2a.SendMessageRequest(message=message("stream").message, configuration=settings)
+    [answer] = [event async for event in client.send_message(request)]
+    task = answer.task.id
+    for _ in range(400):
+        if Receiver.got and kind(Receiver.got[-1][0]) == ["status_update", "COMPLETED"]:
+            break
+        await asyncio.sleep(0.05)
+    server.shutdown()
+    second = a2a.TaskPushNotificationConfig(task_id=task, id="second", url="https://example.com/")
+    await client.create_task_push_notification_config(second)
+    listed = await client.list_task_push_notification_configs(
+        a2a.ListTaskPushNotificationConfigsRequest(task_id=task)
+    )
+    one = a2a.GetTaskPushNotificationConfigRequest(task_id=task, id="second")
+    got = await client.get_task_push_notification_config(one)
+    deleted = a2a.DeleteTaskPushNotificationConfigRequest(task_id=task, id="second")
+    await client.delete_task_push_notification_config(deleted)
+    kinds, headers = [kind(event) for event, _ in Receiver.got], [headers for _, headers in Receiver.got]
+    return [kinds, headers[-1], sorted(config.id == task for config in listed.configs), got.url, await refused(
+        client.get_task_push_notification_config(one)
+    )]
+
+
 async def story(http: httpx.AsyncClient) -> dict:
     config = ClientConfig(httpx_client=http, supported_protocol_bindings=[BINDING], streaming=False)
     client = await create_client(f"{URL}/a2a/{AGENT}", config)
@@ -68,6 +118,8 @@ async def story(http: httpx.AsyncClient) -> dict:
     seen["same"] = [got.id == echoed.id, len(got.history), got.artifacts == echoed.artifacts]
 
     seen["stream"] = [kind(event) async for event in streaming.send_message(message("stream"))]
+
+    seen["pushed"] = await pushed(client)
 
     # It asks back: the stream ends, the answer goes to the same task, and another call waits for the end.
     asking = [event async for event in streaming.send_message(message("ask"))]
@@ -114,7 +166,7 @@ async def story(http: httpx.AsyncClient) -> dict:
         await refused(nothing(streaming.subscribe(a2a.SubscribeToTaskRequest(id=echoed.id)))),
         await refused(
             client.create_task_push_notification_config(
-                a2a.TaskPushNotificationConfig(task_id=echoed.id, url="https://example.com")
+                a2a.TaskPushNotificationConfig(task_id=echoed.id, url="http://10.0.0.1/inside")
             )
         ),
     ]

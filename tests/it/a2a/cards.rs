@@ -22,7 +22,7 @@ async fn a_card_says_what_a_client_needs() {
     }
     assert_eq!((&card["name"], &card["version"]), (&json!("echo"), &json!("1.0.0")));
     assert_eq!(card["capabilities"]["streaming"], true);
-    assert_eq!(card["capabilities"]["pushNotifications"], false, "there are none, and the card says so");
+    assert_eq!(card["capabilities"]["pushNotifications"], true);
     assert_eq!(card["skills"][0]["id"], "echo@1.0.0");
     assert!(card["securitySchemes"]["apiKey"].is_object() && card["defaultInputModes"][0].is_string());
     assert_eq!(reply.header("cache-control"), "private, max-age=300");

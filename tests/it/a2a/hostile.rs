@@ -71,33 +71,12 @@ async fn a_message_has_its_form() {
         (with(&|p| p["message"]["taskId"] = json!("job_01J9ZK4T6Q8R2V5X7Y9B1C3D5F")), -32_001),
         (with(&|p| p["metadata"] = json!(7)), -32_602),
         (with(&|p| p["configuration"]["historyLength"] = json!(-1)), -32_602),
-        (
-            with(&|p| {
-                p["configuration"]["taskPushNotificationConfig"] = json!({ "url": "https://x.example" });
-            }),
-            -32_003,
-        ),
     ];
     for (params, code) in cases {
         let shown: String = params.to_string().chars().take(200).collect();
         assert_eq!(failed(&client, "SendMessage", params).await.0, code, "{shown}");
     }
     assert!(hand.claim(10).await.is_empty(), "nothing of it is a job");
-    for method in [
-        "CreateTaskPushNotificationConfig",
-        "GetTaskPushNotificationConfig",
-        "ListTaskPushNotificationConfigs",
-        "DeleteTaskPushNotificationConfig",
-    ] {
-        let told = failed(&client, method, json!({ "taskId": "t", "id": "c" })).await;
-        assert_eq!(told, (-32_003, "PUSH_NOTIFICATION_NOT_SUPPORTED".to_owned()));
-    }
-    let path = format!("{ECHO}/tasks/t/pushNotificationConfigs");
-    refused(
-        &client.post(&path, json!({ "url": "https://x.example" })).await,
-        400,
-        "PUSH_NOTIFICATION_NOT_SUPPORTED",
-    );
     // Names with underscores, null for what is unset, and members that later versions have.
     let said = json!({ "message": {
         "message_id": "m-2", "context_id": null, "role": "ROLE_USER", "parts": [{ "text": "x", "media_type": "text/plain" }],
@@ -154,6 +133,9 @@ async fn nobody_without_a_key_gets_in() {
             ("GET", "tasks/job_1:subscribe"),
             ("POST", "tasks/job_1:cancel"),
             ("POST", "tasks/job_1/pushNotificationConfigs"),
+            ("GET", "tasks/job_1/pushNotificationConfigs"),
+            ("GET", "tasks/job_1/pushNotificationConfigs/a"),
+            ("DELETE", "tasks/job_1/pushNotificationConfigs/a"),
             ("GET", "extendedAgentCard"),
             ("GET", "nothing"),
         ] {

@@ -5,6 +5,7 @@ mod hostile;
 mod lists;
 mod messages;
 mod older;
+mod pushes;
 mod streams;
 
 use crate::arcp::jobs::Hand;

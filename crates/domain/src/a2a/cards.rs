@@ -36,7 +36,7 @@ pub fn card(agent: &str, base: &str, versions: &Versions, is_extended: bool) -> 
         "description": format!("The agent `{agent}` on Entente: durable tasks, run by its workers."),
         "supportedInterfaces": [interface("JSONRPC"), interface("HTTP+JSON")],
         "version": version,
-        "capabilities": { "streaming": true, "pushNotifications": false, "extendedAgentCard": true },
+        "capabilities": { "streaming": true, "pushNotifications": true, "extendedAgentCard": true },
         "securitySchemes": {
             "bearer": { "httpAuthSecurityScheme": { "scheme": "Bearer", "description": "An API key of Entente." } },
             "apiKey": {

@@ -9,6 +9,7 @@ pub mod cards;
 pub mod errors;
 pub mod messages;
 pub mod progress;
+pub mod pushes;
 pub mod requests;
 pub mod submissions;
 pub mod tasks;

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::errors::{Failure, Fault};
 use super::messages::{Message, object_of};
+use super::pushes::PushConfig;
 use super::tasks::TaskState;
 use crate::clock::{self, Timestamp};
 
@@ -48,7 +49,7 @@ pub struct Configuration {
     pub accepted_output_modes: Option<Vec<String>>,
     /// Where to send updates to.
     #[serde(default, alias = "task_push_notification_config")]
-    pub task_push_notification_config: Option<Box<RawValue>>,
+    pub task_push_notification_config: Option<PushConfig>,
     /// See [`TaskQuery::history_length`].
     #[serde(default, alias = "history_length", deserialize_with = "whole")]
     pub history_length: Option<i64>,

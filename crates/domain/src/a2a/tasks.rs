@@ -52,6 +52,12 @@ impl TaskState {
         (Self::AuthRequired, "TASK_STATE_AUTH_REQUIRED"),
     ];
 
+    /// Returns the name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.into_iter().find(|(state, _)| *state == self).map_or("", |(_, name)| name)
+    }
+
     /// Parses a name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

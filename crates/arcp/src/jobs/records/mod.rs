@@ -1,9 +1,10 @@
 //! Rows beside a job's own, which few jobs have: labels, failures and dead letters, links to jobs that were run again, signals,
-//! costs. A job that has none of them costs no statement. Operations on them are in `control`.
+//! costs, receivers of push notifications. A job that has none of them costs no statement. Operations on them are in `control`.
 
 pub(in crate::jobs) mod costs;
 pub(in crate::jobs) mod failures;
 pub(in crate::jobs) mod labels;
+pub(in crate::jobs) mod pushes;
 pub(in crate::jobs) mod reruns;
 pub(in crate::jobs) mod signals;
 
@@ -99,5 +100,6 @@ pub(in crate::jobs) async fn drop_all(conn: &mut PgConnection, ids: &[Uuid]) -> 
     failures::drop(conn, ids).await?;
     reruns::drop(conn, ids).await?;
     signals::drop(conn, ids).await?;
-    costs::drop(conn, ids).await
+    costs::drop(conn, ids).await?;
+    pushes::drop(conn, ids).await
 }
