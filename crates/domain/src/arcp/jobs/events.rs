@@ -285,7 +285,7 @@ fn chunk(at: At, text: &str) -> Result<Meaning, Refusal> {
         result_id,
         chunk_seq: said.chunk_seq.ok_or_else(|| at.missing("chunk_seq"))?,
         encoding,
-        written: text.len(),
+        written: data.len(),
         decoded,
         empty: data.is_empty(),
         more: said.more.ok_or_else(|| at.missing("more"))?,

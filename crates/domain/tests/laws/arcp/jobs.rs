@@ -10,7 +10,7 @@ mod retries;
 
 use entente_domain::arcp::chunks::{CHUNK_BYTES, Chunk, ChunkFault, Encoding, Streamed, end, take};
 use entente_domain::arcp::faults::Fault;
-use entente_domain::arcp::jobs::events::encoded_as;
+use entente_domain::arcp::jobs::events::{self, Kind, encoded_as};
 use entente_domain::arcp::jobs::{JobStatus, Transition, transition};
 use entente_domain::arcp::versions::{AgentRef, Versions, resolve};
 use proptest::collection::vec;
@@ -111,6 +111,20 @@ fn a_chunk_is_taken_for_what_it_is() {
     assert_eq!(take(Some(&so_far), large), Err(ChunkFault::TooLarge));
     assert_eq!(end(None, Some("r"), None), Err(ChunkFault::Mixed));
     assert_eq!(end(None, None, None), Ok(()));
+}
+
+#[test]
+fn a_chunk_may_be_as_large_as_the_limit_says() {
+    let taken = |bytes: usize| {
+        let body = json!({
+            "result_id": "r".repeat(200), "chunk_seq": 0, "data": "x".repeat(bytes), "encoding": "utf8", "more": true,
+        });
+        let body = serde_json::value::to_raw_value(&body).unwrap();
+        let meaning = events::check(0, Kind::ResultChunk, &body).unwrap();
+        take(None, meaning.chunk().unwrap())
+    };
+    assert!(taken(CHUNK_BYTES).is_ok(), "what is beside the data does not count");
+    assert_eq!(taken(CHUNK_BYTES + 1), Err(ChunkFault::TooLarge));
 }
 
 #[test]
