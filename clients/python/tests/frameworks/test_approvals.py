@@ -1,0 +1,137 @@
+# Calls of tools are put to a person, in every framework alike: what they decide is what happens, once, and a killed program does not ask
+# again.
+
+import importlib
+import importlib.util
+import json
+import uuid
+
+import pytest
+from conftest import LEAVE, RUN, ended
+
+# Each framework's program, and the package that it needs.
+PROGRAMS = {
+    "langchain_agent": "langchain",
+}
+
+
+@pytest.fixture(params=[name for name, package in PROGRAMS.items() if importlib.util.find_spec(package)])
+def program(request):
+    return request.param
+
+
+@pytest.fixture
+def go(program, desk, ledger, start):
+    """Starts the framework's agent in this process."""
+
+    def started(*calls, run=None):
+        run = run or uuid.uuid4().hex
+        return start(lambda: importlib.import_module(f"programs.{program}").go(desk.name, run, json.dumps(calls), ledger.path))
+
+    return started
+
+
+BOB, EVE = {"amount": 5, "to": "bob"}, {"amount": 7, "to": "eve"}
+
+
+def test_an_approved_call_runs(go, desk, ledger):
+    agent = go(BOB)
+    question = desk.waiting()[0]
+    shown = question["binding_moment"]
+    assert shown["question"]["stem"] == 'Should pay run with {"amount": 5, "to": "bob"}?'
+    assert {"amount: 5", "to: bob"} <= set(shown["findings"])
+    assert ledger.paid == []
+    desk.answer(question, RUN)
+    assert agent.result() == "paid 5 to bob"
+    assert ledger.paid == [[5, "bob"]]
+    assert [one["acknowledged_at"] is not None for one in desk.asked()] == [True]
+
+
+def test_a_rejected_call_does_not_run(go, desk, ledger):
+    agent = go(BOB)
+    desk.answer(desk.waiting()[0], LEAVE)
+    assert f"{desk.name} said no" in agent.result()
+    assert ledger.paid == []
+
+
+def test_arguments_are_edited(go, desk, ledger):
+    agent = go(BOB)
+    desk.say(desk.waiting()[0], '{"amount": 4}')
+    agent.result()
+    assert ledger.paid == [[4, "bob"]]
+
+
+@pytest.mark.parametrize("words", ["Ask me tomorrow.", '"yes"', "[1]", "true", "Run it"])
+def test_words_run_nothing_and_reach_the_model(go, desk, ledger, words):
+    agent = go(BOB)
+    desk.say(desk.waiting()[0], words)
+    assert words in agent.result()
+    assert ledger.paid == []
+
+
+def test_a_refused_question_runs_nothing_and_is_not_asked_again(go, desk, ledger):
+    agent = go(BOB)
+    desk.refuse(desk.waiting()[0], "Bob has left.")
+    assert "Bob has left." in agent.result()
+    # Until the objection is answered nothing is asked, neither this question nor another one.
+    assert "did not run" in go(BOB).result()
+    assert "Deliberate" in go(EVE).result()
+    assert len(desk.asked()) == 1
+    assert ledger.paid == []
+
+
+def test_a_withdrawn_question_runs_nothing(go, desk, ledger, server):
+    import entente
+
+    agent = go(BOB)
+    with entente.Entente() as ada:
+        ada.call(entente.operations.withdraw_moment(desk.waiting()[0]["id"]))
+    assert "withdrawn" in agent.result()
+    assert ledger.paid == []
+
+
+def test_two_calls_at_once_are_two_questions(go, desk, ledger):
+    agent = go(BOB, EVE)
+    first, second = desk.waiting(2)
+    for one in (second, first):
+        desk.answer(one, RUN if "bob" in one["binding_moment"]["question"]["stem"] else LEAVE)
+    found = agent.result()
+    assert "paid 5 to bob" in found and "said no" in found
+    assert ledger.paid == [[5, "bob"]]
+
+
+def test_two_equal_calls_need_two_answers(go, desk, ledger):
+    agent = go(BOB, BOB)
+    first = desk.waiting()[0]
+    desk.answer(first, RUN)
+    second = desk.waiting()[0]
+    assert second["id"] != first["id"]
+    desk.answer(second, LEAVE)
+    agent.result()
+    assert len(ledger.paid) <= 1
+    assert len(desk.asked()) == 2
+
+
+def test_a_killed_program_finds_its_question_again(program, spawn, desk, ledger):
+    run = uuid.uuid4().hex
+    for _ in range(2):
+        process = spawn(program, desk.name, run, json.dumps([BOB]))
+        question = desk.waiting()[0]
+        process.kill()
+        process.wait()
+    # This time the answer comes while nobody waits for it.
+    desk.answer(question, RUN)
+    assert ended(spawn(program, desk.name, run, json.dumps([BOB]))) == "paid 5 to bob"
+    assert ledger.paid == [[5, "bob"]]
+    assert len(desk.asked()) == 1
+
+
+def test_long_arguments_are_shown_in_full(go, desk, ledger):
+    name = "bob" + "ß" * 3000
+    agent = go({"amount": 1, "to": name})
+    question = desk.waiting()[0]["binding_moment"]
+    shown = [one.partition(": ")[2] for one in question["findings"] if one.startswith("to (")]
+    assert "".join(shown) == name
+    desk.answer(desk.waiting()[0], RUN)
+    agent.result()
+    assert ledger.paid == [[1, name]]
