@@ -10,7 +10,7 @@ import hashlib
 import json
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -156,6 +156,37 @@ def verdict(call: Call, moment: Moment) -> Verdict:
         told = f" {words}" if words else " Their words are not kept any more."
         return Verdict("answer", own, f"{call.tool} did not run. {who} answered:{told}", moment)
     return Verdict("refuse", own, f"{call.tool} did not run. {who} refused the question: {resolution.objection or ''}", moment)
+
+
+def open_question(stem: str, labels: Sequence[str], effect: str, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Returns a question in free words, which a person answers with a label or in words of their own."""
+    findings = [piece for name, value in (facts or {}).items() for piece in fact(name, value)]
+    if len(stem.encode()) > STEM_BYTES:
+        findings, stem = [*_split(stem), *findings], "What is the answer to this?"
+    return {
+        "synopsis": effect,
+        "findings": findings or ["There is no more to it than the question."],
+        "recommendations": ["Choose one, or write another answer."],
+        "offer": "The run of the agent has the rest.",
+        "question": {
+            "stem": stem if stem.strip() else "What is the answer?",
+            "options": [{"label": one, "reasoning": f"The answer is “{one}”."} for one in labels],
+            "recommended_idx": 0,
+        },
+    }
+
+
+def words(moment: Moment) -> Any:
+    """Returns what a person said: a label or their own words, as a text; `{"refused": objection}`, or `{"ended": "expired"}`."""
+    resolution = moment.resolution
+    if resolution is None:
+        return {"ended": moment.state}
+    if resolution.kind == "dialogue":
+        return {"refused": resolution.objection or ""}
+    if resolution.option_idx is None:
+        return resolution.answer or ""
+    brief = moment.binding_moment
+    return "" if brief is None else brief.question.options[resolution.option_idx].label
 
 
 def unasked(call: Call, reason: str) -> Verdict:

@@ -15,6 +15,7 @@ import pytest
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+import stub_model  # noqa: E402
 from people import let_in  # noqa: E402
 from server import AGENTS  # noqa: E402
 
@@ -77,9 +78,17 @@ def ledger(tmp_path):
     return Ledger()
 
 
+@pytest.fixture(scope="session")
+def model():
+    """A model on loopback."""
+    with stub_model.serving() as found:
+        yield found
+
+
 @pytest.fixture(autouse=True)
-def environment(server, monkeypatch):
+def environment(server, model, monkeypatch):
     """The settings that a user of the client has."""
+    monkeypatch.setenv("STUB_URL", model.url)
     monkeypatch.setenv("ENTENTE_URL", server.url)
     monkeypatch.setenv("ENTENTE_API_KEY", AGENTS["agent.ada"])
 

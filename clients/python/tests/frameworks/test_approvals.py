@@ -12,6 +12,10 @@ from conftest import LEAVE, RUN, ended
 # Each framework's program, and the package that it needs.
 PROGRAMS = {
     "langchain_agent": "langchain",
+    "pydantic_agent": "pydantic_ai",
+    "openai_agent": "agents",
+    "microsoft_agent": "agent_framework",
+    "autogen_agent": "autogen_agentchat",
 }
 
 

@@ -30,7 +30,7 @@ from langgraph.types import Command, Interrupt
 
 from .. import _approvals
 from .._approvals import Call, Verdict
-from .._generated.answers import MemoryEntry, Moment
+from .._generated.answers import MemoryEntry
 from .._sync.client import Entente
 from .person import Person, of
 from .store import Store
@@ -95,14 +95,13 @@ def _answered(interrupt: Interrupt, who: Person) -> Any:
     if calls := _calls(interrupt):
         with ThreadPoolExecutor(len(calls)) as pool:
             return _decisions(interrupt, calls, list(pool.map(lambda one: who.approve(one[0]), calls)))
-    question = _question(interrupt.value)
-    return _words(who.decide(question, name=interrupt.id))
+    return _approvals.words(who.decide(_question(interrupt.value), name=interrupt.id))
 
 
 async def _aanswered(interrupt: Interrupt, who: Person) -> Any:
     if calls := _calls(interrupt):
         return _decisions(interrupt, calls, await asyncio.gather(*(who.aapprove(one) for one, _ in calls)))
-    return _words(await who.adecide(_question(interrupt.value), name=interrupt.id))
+    return _approvals.words(await who.adecide(_question(interrupt.value), name=interrupt.id))
 
 
 def _decisions(interrupt: Interrupt, calls: list[tuple[Call, list[str]]], verdicts: Sequence[Verdict]) -> Any:
@@ -120,34 +119,14 @@ def _decision(call: Call, allowed: list[str], verdict: Verdict) -> dict[str, Any
 
 
 def _question(value: Any) -> dict[str, Any]:
-    if isinstance(value, dict) and {"synopsis", "question"} <= value.keys():
+    if not isinstance(value, dict):
+        return _approvals.open_question(str(value), ("Yes", "No"), "The graph goes on with this answer.")
+    if {"synopsis", "question"} <= value.keys():
         return value
-    asked = value if isinstance(value, dict) else {"question": str(value)}
-    labels = [str(one) for one in asked.get("options", ("Yes", "No"))]
-    facts = [_approvals.fact(name, one) for name, one in asked.items() if name not in ("question", "options")]
-    return {
-        "synopsis": "The graph goes on with this answer.",
-        "findings": [piece for pieces in facts for piece in pieces] or ["The graph says no more."],
-        "recommendations": ["Choose one, or write another answer."],
-        "offer": "The thread of the graph has the rest.",
-        "question": {
-            "stem": str(asked.get("question") or "How should the graph go on?"),
-            "options": [{"label": one, "reasoning": f"The graph goes on with “{one}”."} for one in labels],
-            "recommended_idx": 0,
-        },
-    }
-
-
-def _words(moment: Moment) -> Any:
-    resolution = moment.resolution
-    if resolution is None:
-        return {"ended": moment.state}
-    if resolution.kind == "dialogue":
-        return {"refused": resolution.objection or ""}
-    if resolution.option_idx is None:
-        return resolution.answer or ""
-    brief = moment.binding_moment
-    return "" if brief is None else brief.question.options[resolution.option_idx].label
+    labels = [str(one) for one in value.get("options", ("Yes", "No"))]
+    facts = {name: one for name, one in value.items() if name not in ("question", "options")}
+    stem = str(value.get("question") or "How should the graph go on?")
+    return _approvals.open_question(stem, labels, "The graph goes on with this answer.", facts)
 
 
 class EntenteSaver(BaseCheckpointSaver[int]):
