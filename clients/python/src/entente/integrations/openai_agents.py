@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agents import Agent, Runner, RunResult, RunState
+from agents import Agent, FunctionTool, Runner, RunResult, RunState
 from agents.items import ToolApprovalItem
+from agents.tool_context import ToolContext
 
 from .._approvals import Call
 from .._sync.client import Entente
@@ -28,7 +30,7 @@ async def run(
     who = of(person, run)
     store = await asyncio.to_thread(Store, "openai-agents", client)
     kept = await asyncio.to_thread(store.get, run)
-    state = None if kept is None else await _read(agent, json.loads(kept), options)
+    state = None if kept is None else await RunState.from_json(agent, json.loads(kept), context_override=options.get("context"))
     result = None if state is not None else await Runner.run(agent, input, **options)
     while True:
         if result is not None:
@@ -39,27 +41,47 @@ async def run(
             state = result.to_state()
             await asyncio.to_thread(store.put, run, json.dumps(state.to_json()).encode())
         assert state is not None
-        result = await Runner.run(agent, await _decided(agent, state, who, options), **options)
+        result = await Runner.run(agent, await _decided(state, who), **options)
 
 
-async def _read(agent: Agent[Any], kept: dict[str, Any], options: dict[str, Any]) -> RunState[Any]:
-    return await RunState.from_json(agent, kept, context_override=options.get("context"))
-
-
-async def _decided(agent: Agent[Any], state: RunState[Any], who: Person, options: dict[str, Any]) -> RunState[Any]:
-    """Returns the state with every interruption approved or rejected."""
-    calls = [_call(item) for item in state.get_interruptions()]
+async def _decided(state: RunState[Any], who: Person) -> RunState[Any]:
+    """Approves or rejects every interruption of a state."""
+    items = state.get_interruptions()
+    calls = [_call(item) for item in items]
     verdicts = await asyncio.gather(*(who.aapprove(call) for call in calls))
-    edited = {call.id: verdict.arguments for call, verdict in zip(calls, verdicts, strict=True) if verdict.kind == "edit"}
-    if edited:
-        # The SDK approves a call as it is. So that what runs is what its history says, the call is changed everywhere.
-        state = await _read(agent, _edited(state.to_json(), edited), options)
-    for item, verdict in zip(state.get_interruptions(), verdicts, strict=True):
-        if verdict.approved:
+    for item, verdict in zip(items, verdicts, strict=True):
+        if verdict.kind == "approve" or (verdict.kind == "edit" and _edit(item, verdict.arguments)):
             state.approve(item)
         else:
-            state.reject(item, rejection_message=verdict.message)
+            state.reject(item, rejection_message=verdict.message or f"{item.name} did not run: its arguments cannot be edited.")
     return state
+
+
+# Arguments that a person has put in place of a call's own, by the call's id.
+_edited: dict[str, str] = {}
+
+
+class _Editable:
+    """A tool's function that looks whether a call has other arguments. The SDK approves a call only as the model made it."""
+
+    def __init__(self, own: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> None:
+        self._own = own
+
+    async def __call__(self, context: ToolContext[Any], given: str) -> Any:
+        other = _edited.pop(context.tool_call_id, None)
+        found = await self._own(context, given if other is None else other)
+        return found if other is None or not isinstance(found, str) else f"(A person had it run with {other}.) {found}"
+
+
+def _edit(item: ToolApprovalItem, arguments: dict[str, Any]) -> bool:
+    """Makes a call run with other arguments; only calls of an agent's own functions can."""
+    tool = next((one for one in item.agent.tools if isinstance(one, FunctionTool) and one.name == item.name), None)
+    if tool is None or item.call_id is None:
+        return False
+    _edited[item.call_id] = json.dumps(arguments)
+    if not isinstance(tool.on_invoke_tool, _Editable):
+        tool.on_invoke_tool = _Editable(tool.on_invoke_tool)
+    return True
 
 
 def _call(item: ToolApprovalItem) -> Call:
@@ -68,14 +90,3 @@ def _call(item: ToolApprovalItem) -> Call:
     except ValueError:
         found = item.arguments
     return Call(item.name or "a tool", found if isinstance(found, dict) else {"input": found}, item.call_id)
-
-
-def _edited(value: Any, edited: dict[str | None, dict[str, Any]]) -> Any:
-    if isinstance(value, list):
-        return [_edited(one, edited) for one in value]
-    if not isinstance(value, dict):
-        return value
-    found = {name: _edited(one, edited) for name, one in value.items()}
-    if found.get("call_id") in edited and isinstance(found.get("arguments"), str):
-        found["arguments"] = json.dumps(edited[found["call_id"]])
-    return found
