@@ -16,6 +16,8 @@ PROGRAMS = {
     "openai_agent": "agents",
     "microsoft_agent": "agent_framework",
     "autogen_agent": "autogen_agentchat",
+    "crew_agent": "crewai",
+    "claude_agent": "claude_agent_sdk",
 }
 
 
