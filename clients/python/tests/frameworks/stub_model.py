@@ -76,7 +76,8 @@ class Model(BaseHTTPRequestHandler):
 
     def anthropic(self, body):
         blocks = [one for message in body["messages"] if isinstance(message["content"], list) for one in message["content"]]
-        results = [text_of(one.get("content")) for one in blocks if one["type"] == "tool_result"]
+        # Claude's program writes hints to the model behind the results.
+        results = [text_of(one.get("content")).partition("\n<system-reminder>")[0] for one in blocks if one["type"] == "tool_result"]
         prompt = PAYMENTS.findall(" ".join(text_of(one["content"]) for one in body["messages"] if one["role"] == "user"))
         tools = [one["name"] for one in body.get("tools") or [] if one["name"].endswith("pay")]
         content = [{"type": "text", "text": " | ".join(results) or "Nothing to pay."}]

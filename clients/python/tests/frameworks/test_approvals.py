@@ -4,10 +4,12 @@
 import importlib
 import importlib.util
 import json
+import re
 import uuid
 
+import entente
 import pytest
-from conftest import LEAVE, RUN, ended
+from desk import LEAVE, RUN, ended
 
 # Each framework's program, and the package that it needs.
 PROGRAMS = {
@@ -44,7 +46,7 @@ def test_an_approved_call_runs(go, desk, ledger):
     agent = go(BOB)
     question = desk.waiting()[0]
     shown = question["binding_moment"]
-    assert shown["question"]["stem"] == 'Should pay run with {"amount": 5, "to": "bob"}?'
+    assert re.fullmatch(r'Should (mcp__bank__)?pay run with {"amount": 5, "to": "bob"}\?', shown["question"]["stem"])
     assert {"amount: 5", "to: bob"} <= set(shown["findings"])
     assert ledger.paid == []
     desk.answer(question, RUN)
@@ -86,9 +88,7 @@ def test_a_refused_question_runs_nothing_and_is_not_asked_again(go, desk, ledger
     assert ledger.paid == []
 
 
-def test_a_withdrawn_question_runs_nothing(go, desk, ledger, server):
-    import entente
-
+def test_a_withdrawn_question_runs_nothing(go, desk, ledger):
     agent = go(BOB)
     with entente.Entente() as ada:
         ada.call(entente.operations.withdraw_moment(desk.waiting()[0]["id"]))
@@ -96,10 +96,14 @@ def test_a_withdrawn_question_runs_nothing(go, desk, ledger, server):
     assert ledger.paid == []
 
 
-def test_two_calls_at_once_are_two_questions(go, desk, ledger):
+# Claude's program asks about one call after the other.
+ONE_BY_ONE = {"claude_agent"}
+
+
+def test_two_calls_at_once_are_two_questions(go, desk, ledger, program):
     agent = go(BOB, EVE)
-    first, second = desk.waiting(2)
-    for one in (second, first):
+    for count in (1, 1) if program in ONE_BY_ONE else (2, 1):
+        one = desk.waiting(count)[-1]
         desk.answer(one, RUN if "bob" in one["binding_moment"]["question"]["stem"] else LEAVE)
     found = agent.result()
     assert "paid 5 to bob" in found and "said no" in found

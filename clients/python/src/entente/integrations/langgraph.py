@@ -26,6 +26,7 @@ from langgraph.checkpoint.base import (
     get_checkpoint_id,
     get_checkpoint_metadata,
 )
+from langgraph.errors import is_invalid_resume
 from langgraph.types import Command, Interrupt
 
 from .. import _approvals
@@ -73,6 +74,13 @@ def _thread(config: Any) -> str:
 def _order(pending: Sequence[Interrupt], answers: Sequence[Any]) -> list[tuple[Interrupt, Any]]:
     # One at a time: of several answers at once a bad one would leave open whether the others have taken effect.
     return list(zip(pending, answers, strict=True))
+
+
+def _unfit(interrupt: Interrupt, bad: ValueError) -> dict[str, Any]:
+    """Returns the answer in place of one that the interrupt's schema does not take: edited arguments that do not fit run nothing."""
+    if not is_invalid_resume(bad) or not _calls(interrupt):
+        raise bad
+    return {"type": "reject", "message": f"It did not run: the arguments that a person gave do not fit. {bad}"}
 
 
 def _calls(interrupt: Interrupt) -> list[tuple[Call, list[str]]]:

@@ -5,8 +5,8 @@ import os
 import tempfile
 
 from claude_agent_sdk import AssistantMessage, ClaudeAgentOptions, ClaudeSDKClient, ResultMessage, create_sdk_mcp_server, tool
-from entente.integrations import Person
 from entente.integrations.claude_agent_sdk import approvals
+from entente.integrations.person import of
 
 from . import payments
 
@@ -19,7 +19,7 @@ def go(person, run, prompt, ledger):
     async def main():
         with tempfile.TemporaryDirectory() as home:
             options = ClaudeAgentOptions(
-                can_use_tool=approvals(Person(person, run=run)),
+                can_use_tool=approvals(of(person, run)),
                 mcp_servers={"bank": create_sdk_mcp_server("bank", tools=[pay])},
                 tools=[],
                 setting_sources=[],

@@ -8,6 +8,7 @@ from crewai import LLM, Agent, Crew, Task  # noqa: E402
 from crewai.tools import tool  # noqa: E402
 from entente.integrations import Person  # noqa: E402
 from entente.integrations.crewai import approved, human_input  # noqa: E402
+from entente.integrations.person import of  # noqa: E402
 
 from . import payments  # noqa: E402
 
@@ -18,7 +19,7 @@ def go(person, run, prompt, ledger, review=False):
         """Pays somebody."""
         return payments.pay(ledger, amount, to)
 
-    who = Person(person, run=run)
+    who = of(person, run)
     model = LLM(model="openai/gpt-4o", base_url=f"{os.environ['STUB_URL']}/v1", api_key="none")
     payer = Agent(role="Payer", goal="Pay what is asked.", backstory="A clerk.", llm=model, tools=[approved(pay, who)])
     task = Task(description=prompt, expected_output="What was paid.", agent=payer, human_input=review)

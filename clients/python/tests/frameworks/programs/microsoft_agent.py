@@ -5,8 +5,8 @@ import os
 
 from agent_framework import Agent, tool
 from agent_framework.openai import OpenAIChatCompletionClient
-from entente.integrations import Person
 from entente.integrations.agent_framework import Approvals
+from entente.integrations.person import of
 
 from . import payments
 
@@ -19,7 +19,7 @@ def go(person, run, prompt, ledger):
 
     async def main():
         client = OpenAIChatCompletionClient(model="stub", api_key="none", base_url=f"{os.environ['STUB_URL']}/v1")
-        agent = Agent(client=client, tools=[pay], middleware=[Approvals(Person(person, run=run), tools=["pay"])])
+        agent = Agent(client=client, tools=[pay], middleware=[Approvals(of(person, run), tools=["pay"])])
         return (await agent.run(prompt)).text
 
     return asyncio.run(main())

@@ -1,7 +1,7 @@
 # An agent of Pydantic AI, with its model for tests.
 
-from entente.integrations import Person
 from entente.integrations.pydantic_ai import Approvals
+from entente.integrations.person import of
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import FunctionModel
@@ -19,7 +19,7 @@ def model(messages, info):
 
 
 def go(person, run, prompt, ledger):
-    agent = Agent(FunctionModel(model), capabilities=[Approvals(Person(person, run=run))])
+    agent = Agent(FunctionModel(model), capabilities=[Approvals(of(person, run))])
 
     @agent.tool_plain(requires_approval=True)
     def pay(amount: int, to: str) -> str:
