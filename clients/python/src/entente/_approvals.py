@@ -80,7 +80,7 @@ class Asking:
 
 def plain(value: Any) -> str:
     """Returns a value as JSON, always in the same order; what JSON has no form for as Python writes it."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return _written(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
 
 
 def digest(text: str) -> str:
@@ -113,7 +113,13 @@ def question(call: Call) -> dict[str, Any]:
     }
 
 
+def _written(text: str) -> str:
+    """Shows the escapes of what no text may have: half characters, and NUL."""
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
+
+
 def _short(name: str) -> str:
+    name = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in _written(name))
     return name if len(name.encode()) <= 150 else name[:60] + "…"
 
 
@@ -129,8 +135,8 @@ def fact(name: str, value: Any) -> Iterator[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Cuts a text into pieces that are taken; of what cannot be stored it shows the escape."""
-    text = text.replace("\0", "\\u0000")
+    """Cuts a text into pieces that are taken."""
+    text = _written(text)
     if not text.strip():
         return [] if not text else [json.dumps(text)]
     size = TEXT_BYTES // max(len(one.encode()) for one in text)

@@ -48,8 +48,12 @@ def invoke(graph: Any, input: Any, config: Any, *, person: Person | str, **optio
     while pending := graph.get_state(config).interrupts:
         with ThreadPoolExecutor(len(pending)) as pool:
             answers = list(pool.map(lambda one: _answered(one, who), pending))
-        for one, answer in _order(pending, answers):
-            result = graph.invoke(Command(resume={one.id: answer}), config, **options)
+        # One at a time: of several answers at once, a bad one would leave open whether the others have taken effect.
+        for one, answer in zip(pending, answers, strict=True):
+            try:
+                result = graph.invoke(Command(resume={one.id: answer}), config, **options)
+            except ValueError as bad:
+                result = graph.invoke(Command(resume={one.id: _unfit(one, bad)}), config, **options)
     return result
 
 
@@ -62,18 +66,17 @@ async def ainvoke(graph: Any, input: Any, config: Any, *, person: Person | str, 
         result = await graph.ainvoke(None if state.next else input, config, **options)
     while pending := (await graph.aget_state(config)).interrupts:
         answers = await asyncio.gather(*(_aanswered(one, who) for one in pending))
-        for one, answer in _order(pending, answers):
-            result = await graph.ainvoke(Command(resume={one.id: answer}), config, **options)
+        # One at a time: of several answers at once, a bad one would leave open whether the others have taken effect.
+        for one, answer in zip(pending, answers, strict=True):
+            try:
+                result = await graph.ainvoke(Command(resume={one.id: answer}), config, **options)
+            except ValueError as bad:
+                result = await graph.ainvoke(Command(resume={one.id: _unfit(one, bad)}), config, **options)
     return result
 
 
 def _thread(config: Any) -> str:
     return str(config["configurable"]["thread_id"])
-
-
-def _order(pending: Sequence[Interrupt], answers: Sequence[Any]) -> list[tuple[Interrupt, Any]]:
-    # One at a time: of several answers at once a bad one would leave open whether the others have taken effect.
-    return list(zip(pending, answers, strict=True))
 
 
 def _unfit(interrupt: Interrupt, bad: ValueError) -> dict[str, Any]:
