@@ -42,7 +42,7 @@ unit: setup ## Run the Rust tests: the domain's properties, and the whole server
 clients: setup ## Run unmodified foreign clients, and our own, against a real server
 	@scripts/test.py clients
 
-test-frameworks: ## Run agents of real frameworks with our Python client, and a model on loopback (7 min, and 2 GB to install)
+test-frameworks: ## Run agents of real frameworks with our Python client, and a model on loopback (10 min, and 2 GB to install)
 	@scripts/setup.sh frameworks
 	@scripts/test.py frameworks
 

@@ -16,8 +16,8 @@ RUN, LEAVE = {"kind": "option", "option_idx": 0}, {"kind": "option", "option_idx
 class Desk:
     """A person, who answers over REST with a key of their own."""
 
-    def __init__(self, server):
-        self.name = f"human.{uuid.uuid4().hex[:8]}"
+    def __init__(self, server, name=None):
+        self.name = name or f"human.{uuid.uuid4().hex[:8]}"
         self.http = httpx.Client(base_url=f"{server.url}/api/v1", headers={"X-API-Key": let_in(server, self.name)}, timeout=30)
 
     def asked(self):

@@ -13,6 +13,17 @@ PAYMENTS = re.compile(r'\[\{"amount".*?\}\]|\[\]')
 USAGE = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
 
 
+# The prompt of docs/frameworks.md.
+SENTENCE = re.compile(r"Pay (\w+) (\d+)\.")
+
+
+def payments(prompt):
+    """The arguments of the calls that a prompt asks for."""
+    if found := PAYMENTS.findall(prompt):
+        return json.loads(found[-1])
+    return [{"amount": int(amount), "to": to} for to, amount in SENTENCE.findall(prompt)[:1]]
+
+
 def text_of(content):
     if isinstance(content, str):
         return content
@@ -55,13 +66,13 @@ class Model(BaseHTTPRequestHandler):
     def openai(self, body):
         results = [text_of(one["content"]) for one in body["messages"] if one["role"] == "tool"]
         message = {"role": "assistant", "content": " | ".join(results) or "Nothing to pay."}
-        prompt = PAYMENTS.findall(" ".join(text_of(one.get("content")) for one in body["messages"]))
+        asked = payments(" ".join(text_of(one.get("content")) for one in body["messages"]))
         tools = [one["function"]["name"] for one in body.get("tools") or []]
-        if not results and prompt and "pay" in tools and (calls := json.loads(prompt[0])):
+        if not results and "pay" in tools and asked:
             message["content"] = None
             message["tool_calls"] = [
                 {"id": f"call_{uuid.uuid4().hex}", "type": "function", "function": {"name": "pay", "arguments": json.dumps(one)}}
-                for one in calls
+                for one in asked
             ]
         choice = {"index": 0, "finish_reason": "tool_calls" if "tool_calls" in message else "stop"}
         whole = {"id": "chatcmpl-1", "created": 1, "model": body["model"]}
@@ -78,11 +89,11 @@ class Model(BaseHTTPRequestHandler):
         blocks = [one for message in body["messages"] if isinstance(message["content"], list) for one in message["content"]]
         # Claude's program writes hints to the model behind the results.
         results = [text_of(one.get("content")).partition("\n<system-reminder>")[0] for one in blocks if one["type"] == "tool_result"]
-        prompt = PAYMENTS.findall(" ".join(text_of(one["content"]) for one in body["messages"] if one["role"] == "user"))
+        asked = payments(" ".join(text_of(one["content"]) for one in body["messages"] if one["role"] == "user"))
         tools = [one["name"] for one in body.get("tools") or [] if one["name"].endswith("pay")]
         content = [{"type": "text", "text": " | ".join(results) or "Nothing to pay."}]
-        if not results and prompt and tools and (calls := json.loads(prompt[0])):
-            content = [{"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex}", "name": tools[0], "input": one} for one in calls]
+        if not results and tools and asked:
+            content = [{"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex}", "name": tools[0], "input": one} for one in asked]
         message = {"id": f"msg_{uuid.uuid4().hex}", "type": "message", "role": "assistant", "model": body["model"], "content": content}
         message |= {"stop_reason": content[-1]["type"].replace("text", "end_turn"), "stop_sequence": None}
         message["usage"] = {"input_tokens": 10, "output_tokens": 10}
