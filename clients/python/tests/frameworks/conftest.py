@@ -12,13 +12,13 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import stub_model  # noqa: E402
-from desk import Desk, Started  # noqa: E402
+from human import Human, Started  # noqa: E402
 from server import AGENTS  # noqa: E402
 
 
 @pytest.fixture
-def desk(server):
-    return Desk(server)
+def human(server):
+    return Human(server)
 
 
 @pytest.fixture

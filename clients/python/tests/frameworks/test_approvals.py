@@ -9,7 +9,7 @@ import uuid
 
 import entente
 import pytest
-from desk import LEAVE, RUN, ended
+from human import LEAVE, RUN, ended
 
 # Each framework's program, and the package that it needs.
 PROGRAMS = {
@@ -29,12 +29,12 @@ def program(request):
 
 
 @pytest.fixture
-def go(program, desk, ledger, start):
+def go(program, human, ledger, start):
     """Starts the framework's agent in this process."""
 
     def started(*calls, run=None):
         run = run or uuid.uuid4().hex
-        return start(lambda: importlib.import_module(f"programs.{program}").go(desk.name, run, json.dumps(calls), ledger.path))
+        return start(lambda: importlib.import_module(f"programs.{program}").go(human.name, run, json.dumps(calls), ledger.path))
 
     return started
 
@@ -42,56 +42,56 @@ def go(program, desk, ledger, start):
 BOB, EVE = {"amount": 5, "to": "bob"}, {"amount": 7, "to": "eve"}
 
 
-def test_an_approved_call_runs(go, desk, ledger):
+def test_an_approved_call_runs(go, human, ledger):
     agent = go(BOB)
-    question = desk.waiting()[0]
+    question = human.waiting()[0]
     shown = question["binding_moment"]
     assert re.fullmatch(r'Should (mcp__bank__)?pay run with {"amount": 5, "to": "bob"}\?', shown["question"]["stem"])
     assert {"amount: 5", "to: bob"} <= set(shown["findings"])
     assert ledger.paid == []
-    desk.answer(question, RUN)
+    human.answer(question, RUN)
     assert agent.result() == "paid 5 to bob"
     assert ledger.paid == [[5, "bob"]]
-    assert [one["acknowledged_at"] is not None for one in desk.asked()] == [True]
+    assert [one["acknowledged_at"] is not None for one in human.asked()] == [True]
 
 
-def test_a_rejected_call_does_not_run(go, desk, ledger):
+def test_a_rejected_call_does_not_run(go, human, ledger):
     agent = go(BOB)
-    desk.answer(desk.waiting()[0], LEAVE)
-    assert f"{desk.name} said no" in agent.result()
+    human.answer(human.waiting()[0], LEAVE)
+    assert f"{human.name} said no" in agent.result()
     assert ledger.paid == []
 
 
-def test_arguments_are_edited(go, desk, ledger):
+def test_arguments_are_edited(go, human, ledger):
     agent = go(BOB)
-    desk.say(desk.waiting()[0], '{"amount": 4}')
+    human.say(human.waiting()[0], '{"amount": 4}')
     agent.result()
     assert ledger.paid == [[4, "bob"]]
 
 
 @pytest.mark.parametrize("words", ["Ask me tomorrow.", '"yes"', "[1]", "true", "Run it"])
-def test_words_run_nothing_and_reach_the_model(go, desk, ledger, words):
+def test_words_run_nothing_and_reach_the_model(go, human, ledger, words):
     agent = go(BOB)
-    desk.say(desk.waiting()[0], words)
+    human.say(human.waiting()[0], words)
     assert words in agent.result()
     assert ledger.paid == []
 
 
-def test_a_refused_question_runs_nothing_and_is_not_asked_again(go, desk, ledger):
+def test_a_refused_question_runs_nothing_and_is_not_asked_again(go, human, ledger):
     agent = go(BOB)
-    desk.refuse(desk.waiting()[0], "Bob has left.")
+    human.refuse(human.waiting()[0], "Bob has left.")
     assert "Bob has left." in agent.result()
     # Until the objection is answered nothing is asked, neither this question nor another one.
     assert "did not run" in go(BOB).result()
     assert "Deliberate" in go(EVE).result()
-    assert len(desk.asked()) == 1
+    assert len(human.asked()) == 1
     assert ledger.paid == []
 
 
-def test_a_withdrawn_question_runs_nothing(go, desk, ledger):
+def test_a_withdrawn_question_runs_nothing(go, human, ledger):
     agent = go(BOB)
     with entente.Entente() as ada:
-        ada.call(entente.operations.withdraw_moment(desk.waiting()[0]["id"]))
+        ada.call(entente.operations.withdraw_moment(human.waiting()[0]["id"]))
     assert "withdrawn" in agent.result()
     assert ledger.paid == []
 
@@ -100,48 +100,48 @@ def test_a_withdrawn_question_runs_nothing(go, desk, ledger):
 ONE_BY_ONE = {"claude_agent"}
 
 
-def test_two_calls_at_once_are_two_questions(go, desk, ledger, program):
+def test_two_calls_at_once_are_two_questions(go, human, ledger, program):
     agent = go(BOB, EVE)
     for count in (1, 1) if program in ONE_BY_ONE else (2, 1):
-        one = desk.waiting(count)[-1]
-        desk.answer(one, RUN if "bob" in one["binding_moment"]["question"]["stem"] else LEAVE)
+        one = human.waiting(count)[-1]
+        human.answer(one, RUN if "bob" in one["binding_moment"]["question"]["stem"] else LEAVE)
     found = agent.result()
     assert "paid 5 to bob" in found and "said no" in found
     assert ledger.paid == [[5, "bob"]]
 
 
-def test_two_equal_calls_need_two_answers(go, desk, ledger):
+def test_two_equal_calls_need_two_answers(go, human, ledger):
     agent = go(BOB, BOB)
-    first = desk.waiting()[0]
-    desk.answer(first, RUN)
-    second = desk.waiting()[0]
+    first = human.waiting()[0]
+    human.answer(first, RUN)
+    second = human.waiting()[0]
     assert second["id"] != first["id"]
-    desk.answer(second, LEAVE)
+    human.answer(second, LEAVE)
     agent.result()
     assert len(ledger.paid) <= 1
-    assert len(desk.asked()) == 2
+    assert len(human.asked()) == 2
 
 
-def test_a_killed_program_finds_its_question_again(program, spawn, desk, ledger):
+def test_a_killed_program_finds_its_question_again(program, spawn, human, ledger):
     run = uuid.uuid4().hex
     for _ in range(2):
-        process = spawn(program, desk.name, run, json.dumps([BOB]))
-        question = desk.waiting()[0]
+        process = spawn(program, human.name, run, json.dumps([BOB]))
+        question = human.waiting()[0]
         process.kill()
         process.wait()
     # This time the answer comes while nobody waits for it.
-    desk.answer(question, RUN)
-    assert ended(spawn(program, desk.name, run, json.dumps([BOB]))) == "paid 5 to bob"
+    human.answer(question, RUN)
+    assert ended(spawn(program, human.name, run, json.dumps([BOB]))) == "paid 5 to bob"
     assert ledger.paid == [[5, "bob"]]
-    assert len(desk.asked()) == 1
+    assert len(human.asked()) == 1
 
 
-def test_long_arguments_are_shown_in_full(go, desk, ledger):
+def test_long_arguments_are_shown_in_full(go, human, ledger):
     name = "bob" + "ß" * 3000
     agent = go({"amount": 1, "to": name})
-    question = desk.waiting()[0]["binding_moment"]
+    question = human.waiting()[0]["binding_moment"]
     shown = [one.partition(": ")[2] for one in question["findings"] if one.startswith("to (")]
     assert "".join(shown) == name
-    desk.answer(desk.waiting()[0], RUN)
+    human.answer(human.waiting()[0], RUN)
     agent.result()
     assert ledger.paid == [[1, name]]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from desk import RUN, Desk
+from human import RUN, Human
 
 CLIENT = Path(__file__).parents[2]
 PAGE = (CLIENT.parents[1] / "docs" / "frameworks.md").read_text()
@@ -38,18 +38,18 @@ def test_every_program_is_run():
 @pytest.fixture(scope="module")
 def ada(server):
     """A person who lets everything run that they are asked about."""
-    desk, over = Desk(server, "human.ada"), threading.Event()
+    human, over = Human(server, "human.ada"), threading.Event()
 
     def answering():
         while not over.wait(0.1):
-            for one in desk.asked():
+            for one in human.asked():
                 if one["state"] == "open":
                     with contextlib.suppress(httpx.HTTPStatusError):
-                        desk.answer(one, RUN)
+                        human.answer(one, RUN)
 
     thread = threading.Thread(target=answering)
     thread.start()
-    yield desk
+    yield human
     over.set()
     thread.join()
 

@@ -7,7 +7,7 @@ import uuid
 from typing import Annotated, TypedDict
 
 import pytest
-from desk import LEAVE, RUN
+from human import LEAVE, RUN
 
 pytest.importorskip("langgraph")
 
@@ -64,60 +64,60 @@ SLOTS = {
         (SLOTS, ("When should it go out?", ["At noon", "At six"]), "At six"),
     ],
 )
-def test_a_question_gets_the_label_that_was_chosen(desk, start, value, shown, told):
-    run = start(lambda: invoke(asking(value), {"said": []}, thread(), person=desk.name))
-    question = desk.waiting()[0]
+def test_a_question_gets_the_label_that_was_chosen(human, start, value, shown, told):
+    run = start(lambda: invoke(asking(value), {"said": []}, thread(), person=human.name))
+    question = human.waiting()[0]
     assert (stem(question), labels(question)) == shown
-    desk.answer(question, LEAVE)
+    human.answer(question, LEAVE)
     assert run.result() == {"said": [told]}
 
 
-def test_words_objections_and_ends_are_told_apart(desk, start):
-    run = start(lambda: invoke(asking("Publish?"), {"said": []}, thread(), person=desk.name))
-    desk.say(desk.waiting()[0], "Tomorrow.")
+def test_words_objections_and_ends_are_told_apart(human, start):
+    run = start(lambda: invoke(asking("Publish?"), {"said": []}, thread(), person=human.name))
+    human.say(human.waiting()[0], "Tomorrow.")
     assert run.result() == {"said": ["Tomorrow."]}
-    run = start(lambda: invoke(asking("Delete?"), {"said": []}, thread(), person=desk.name))
-    desk.refuse(desk.waiting()[0], "That is not yours.")
+    run = start(lambda: invoke(asking("Delete?"), {"said": []}, thread(), person=human.name))
+    human.refuse(human.waiting()[0], "That is not yours.")
     assert run.result() == {"said": [{"refused": "That is not yours."}]}
 
 
-def test_questions_of_one_step_are_asked_at_once(desk, start):
+def test_questions_of_one_step_are_asked_at_once(human, start):
     config, graph = thread(), asking("Red?", "Blue?")
-    run = start(lambda: asyncio.run(ainvoke(graph, {"said": []}, config, person=desk.name)))
-    for question in desk.waiting(2):
-        desk.answer(question, RUN if stem(question) == "Red?" else LEAVE)
+    run = start(lambda: asyncio.run(ainvoke(graph, {"said": []}, config, person=human.name)))
+    for question in human.waiting(2):
+        human.answer(question, RUN if stem(question) == "Red?" else LEAVE)
     assert sorted(run.result()["said"]) == ["No", "Yes"]
 
 
-def test_a_thread_goes_on_and_has_another_turn(desk, start):
+def test_a_thread_goes_on_and_has_another_turn(human, start):
     config, graph = thread(), asking("Go on?")
     graph.invoke({"said": ["first"]}, config)
     # As another process would find it: the input of the first time is not taken again.
-    run = start(lambda: invoke(asking("Go on?"), {"said": ["again"]}, config, person=desk.name))
-    desk.answer(desk.waiting()[0], RUN)
+    run = start(lambda: invoke(asking("Go on?"), {"said": ["again"]}, config, person=human.name))
+    human.answer(human.waiting()[0], RUN)
     assert run.result()["said"] == ["first", "Yes"]
-    run = start(lambda: invoke(asking("Go on?"), {"said": ["second"]}, config, person=desk.name))
-    desk.answer(desk.waiting()[0], LEAVE)
+    run = start(lambda: invoke(asking("Go on?"), {"said": ["second"]}, config, person=human.name))
+    human.answer(human.waiting()[0], LEAVE)
     assert run.result()["said"] == ["first", "Yes", "second", "No"]
-    assert len(desk.asked()) == 2
+    assert len(human.asked()) == 2
 
 
-def test_edited_arguments_that_do_not_fit_run_nothing(desk, start, ledger):
+def test_edited_arguments_that_do_not_fit_run_nothing(human, start, ledger):
     from programs import langchain_agent
 
-    run = start(lambda: langchain_agent.go(desk.name, uuid.uuid4().hex, '[{"amount": 5, "to": "bob"}]', ledger.path, mode="per_call"))
-    desk.say(desk.waiting()[0], '{"amount": "much"}')
+    run = start(lambda: langchain_agent.go(human.name, uuid.uuid4().hex, '[{"amount": 5, "to": "bob"}]', ledger.path, mode="per_call"))
+    human.say(human.waiting()[0], '{"amount": "much"}')
     assert "do not fit" in run.result()
     assert ledger.paid == []
 
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
 @pytest.mark.parametrize(("resolution", "paid"), [(RUN, [[5, "bob"]]), (LEAVE, [])])
-def test_the_middleware_in_both_modes(desk, start, ledger, mode, resolution, paid):
+def test_the_middleware_in_both_modes(human, start, ledger, mode, resolution, paid):
     from programs import langchain_agent
 
-    run = start(lambda: langchain_agent.go(desk.name, uuid.uuid4().hex, '[{"amount": 5, "to": "bob"}]', ledger.path, mode=mode))
-    desk.answer(desk.waiting()[0], resolution)
+    run = start(lambda: langchain_agent.go(human.name, uuid.uuid4().hex, '[{"amount": 5, "to": "bob"}]', ledger.path, mode=mode))
+    human.answer(human.waiting()[0], resolution)
     run.result()
     assert ledger.paid == paid
 

@@ -8,7 +8,7 @@ import os
 import uuid
 
 import pytest
-from desk import LEAVE, RUN, Desk
+from human import LEAVE, RUN, Human
 from entente.integrations import Call, Person
 from test_approvals import PROGRAMS
 
@@ -19,7 +19,7 @@ def test_nobody_answers(server, start, tmp_path):
     installed = [name for name, package in PROGRAMS.items() if importlib.util.find_spec(package)]
     running = {}
     for name in installed:
-        person = Person(Desk(server).name, run=uuid.uuid4().hex, expires_in=60)
+        person = Person(Human(server).name, run=uuid.uuid4().hex, expires_in=60)
         program, ledger = importlib.import_module(f"programs.{name}"), tmp_path / name
         running[ledger] = start(lambda go=program.go, person=person, ledger=ledger: go(person, uuid.uuid4().hex, json.dumps([BOB]), ledger))
     for ledger, agent in running.items():
@@ -27,45 +27,54 @@ def test_nobody_answers(server, start, tmp_path):
         assert not ledger.exists()
 
 
-def test_an_answer_is_used_once(desk, start):
-    person = Person(desk.name, run=uuid.uuid4().hex)
+def test_an_answer_is_used_once(human, start):
+    person = Person(human.name, run=uuid.uuid4().hex)
     first = start(lambda: person.approve(Call("pay", BOB)))
-    desk.answer(desk.waiting()[0], RUN)
+    human.answer(human.waiting()[0], RUN)
     assert first.result().approved
     # The run begins again, and comes to the same call: it would run a second time.
     second = start(lambda: person.approve(Call("pay", BOB)))
-    desk.answer(desk.waiting()[0], LEAVE)
+    human.answer(human.waiting()[0], LEAVE)
     assert not second.result().approved
 
 
-def test_an_answer_to_a_named_call_stands(desk, start):
-    person = Person(desk.name, run=uuid.uuid4().hex)
+def test_an_answer_to_a_named_call_stands(human, start):
+    person = Person(human.name, run=uuid.uuid4().hex)
     first = start(lambda: person.approve(Call("pay", BOB, "call_1")))
-    desk.answer(desk.waiting()[0], RUN)
+    human.answer(human.waiting()[0], RUN)
     assert first.result().approved
     assert asyncio.run(person.aapprove(Call("pay", BOB, "call_1"))).approved
-    assert len(desk.asked()) == 1
+    assert len(human.asked()) == 1
 
 
-def test_runs_do_not_use_each_others_answers(desk, start):
-    first = start(lambda: Person(desk.name, run="one").approve(Call("pay", BOB)))
-    desk.answer(desk.waiting()[0], RUN)
+def test_a_named_call_that_is_worded_anew_keeps_its_question(human, start):
+    run = uuid.uuid4().hex
+    first = start(lambda: Person(human.name, run=run).approve(Call("pay", BOB, "call_1")))
+    human.answer(human.waiting()[0], RUN)
     assert first.result().approved
-    other = start(lambda: Person(desk.name, run="two").approve(Call("pay", BOB)))
-    desk.answer(desk.waiting()[0], LEAVE)
+    assert Person(human.name, run=run).approve(Call("pay", BOB, "call_1", "The next version says more.")).approved
+    assert len(human.asked()) == 1
+
+
+def test_runs_do_not_use_each_others_answers(human, start):
+    first = start(lambda: Person(human.name, run="one").approve(Call("pay", BOB)))
+    human.answer(human.waiting()[0], RUN)
+    assert first.result().approved
+    other = start(lambda: Person(human.name, run="two").approve(Call("pay", BOB)))
+    human.answer(human.waiting()[0], LEAVE)
     assert not other.result().approved
 
 
-def test_a_question_of_ones_own(desk, start):
+def test_a_question_of_ones_own(human, start):
     def question(call):
         options = [{"label": "Pay", "reasoning": "Bob waits."}, {"label": "Wait", "reasoning": "He can."}]
         asked = {"stem": f"Pay {call.arguments['to']}?", "options": options, "recommended_idx": 1}
         return {"synopsis": "Bob waits.", "findings": ["He does."], "recommendations": ["Pay."], "offer": "Ask.", "question": asked}
 
-    found = start(lambda: Person(desk.name, question=question).approve(Call("pay", BOB)))
-    asked = desk.waiting()[0]
+    found = start(lambda: Person(human.name, question=question).approve(Call("pay", BOB)))
+    asked = human.waiting()[0]
     assert asked["binding_moment"]["question"]["stem"] == "Pay bob?"
-    desk.answer(asked, RUN)
+    human.answer(asked, RUN)
     assert found.result().approved
 
 
@@ -73,45 +82,45 @@ def test_a_question_of_ones_own(desk, start):
     "arguments",
     [{}, {"text": ""}, {"text": "\0"}, {"text": "\n"}, {"text": "é" * 20_000}, {"deep": {"list": [1, None, True]}}, {"": "x"}, {"text": "\ud800"}],
 )
-def test_hostile_arguments_can_be_asked(desk, start, arguments):
-    found = start(lambda: Person(desk.name).approve(Call("run\n", arguments)))
-    desk.answer(desk.waiting()[0], RUN)
+def test_hostile_arguments_can_be_asked(human, start, arguments):
+    found = start(lambda: Person(human.name).approve(Call("run\n", arguments)))
+    human.answer(human.waiting()[0], RUN)
     assert found.result().arguments == arguments
 
 
-def test_arguments_that_nobody_could_read_are_refused(desk):
+def test_arguments_that_nobody_could_read_are_refused(human):
     from entente import InvalidError
 
     with pytest.raises(InvalidError):
-        Person(desk.name).approve(Call("write", {"text": "x" * 100_000}))
-    assert desk.asked() == []
+        Person(human.name).approve(Call("write", {"text": "x" * 100_000}))
+    assert human.asked() == []
 
 
 needs = {name: pytest.mark.skipif(not importlib.util.find_spec(name), reason=f"{name} is not here") for name in PROGRAMS.values()}
 
 
 @needs["agents"]
-def test_a_run_of_openai_goes_on_where_it_was_killed(desk, spawn, ledger):
-    from desk import ended
+def test_a_run_of_openai_goes_on_where_it_was_killed(human, spawn, ledger):
+    from human import ended
 
     run, both = uuid.uuid4().hex, json.dumps([BOB, {"amount": 7, "to": "eve"}])
-    process = spawn("openai_agent", desk.name, run, both)
-    first, second = desk.waiting(2)
-    desk.answer(first, RUN)
+    process = spawn("openai_agent", human.name, run, both)
+    first, second = human.waiting(2)
+    human.answer(first, RUN)
     process.kill()
     process.wait()
-    process = spawn("openai_agent", desk.name, run, both)
-    desk.answer(second, RUN)
+    process = spawn("openai_agent", human.name, run, both)
+    human.answer(second, RUN)
     assert ended(process) == "paid 5 to bob | paid 7 to eve"
     assert sorted(ledger.paid) == [[5, "bob"], [7, "eve"]]
-    assert len(desk.asked()) == 2
+    assert len(human.asked()) == 2
     # The run is over, and its name is free for another one.
-    process = spawn("openai_agent", desk.name, run, "[]")
+    process = spawn("openai_agent", human.name, run, "[]")
     assert ended(process) == "Nothing to pay."
 
 
 @needs["autogen_agentchat"]
-def test_a_person_takes_part_in_a_team_of_autogen(desk, start, model):
+def test_a_person_takes_part_in_a_team_of_autogen(human, start, model):
     from autogen_agentchat.agents import AssistantAgent
     from autogen_agentchat.conditions import TextMentionTermination
     from autogen_agentchat.teams import RoundRobinGroupChat
@@ -122,25 +131,23 @@ def test_a_person_takes_part_in_a_team_of_autogen(desk, start, model):
     async def main():
         stub = OpenAIChatCompletionClient(model="stub", api_key="none", base_url=f"{model.url}/v1", model_info=INFO)
         writer = AssistantAgent("writer", model_client=stub)
-        ada = UserProxyAgent("ada", person=desk.name, options=["APPROVE", "Again"])
+        ada = UserProxyAgent("ada", person=human.name, options=["APPROVE", "Again"])
         team = RoundRobinGroupChat([writer, ada], termination_condition=TextMentionTermination("APPROVE", sources=["ada"]))
         return [(one.source, one.content) for one in (await team.run(task="Write.")).messages if one.type == "TextMessage"]
 
     team = start(lambda: asyncio.run(main()))
-    question = desk.waiting()[0]
+    question = human.waiting()[0]
     assert question["binding_moment"]["question"]["stem"] == "writer: Nothing to pay."
-    desk.say(question, "Shorter, please.")
-    desk.refuse(desk.waiting()[0], "I am not the one to ask.")
-    found = start(lambda: None)
-    found.result()
-    # A refused question is not put again: the team hears of it, and of nothing else.
-    with pytest.raises(Exception, match="[Dd]eliberat|refused"):
+    human.say(question, "Shorter, please.")
+    human.refuse(human.waiting()[0], "I am not the one to ask.")
+    # A refused question is not put again before its objection is answered, so the team ends here.
+    with pytest.raises(Exception, match="refused this very question"):
         team.result()
 
 
 @needs["autogen_agentchat"]
 @pytest.mark.parametrize("approved", [True, False])
-def test_code_of_autogen_is_approved(desk, start, tmp_path, approved):
+def test_code_of_autogen_is_approved(human, start, tmp_path, approved):
     from autogen_agentchat.agents import CodeExecutorAgent
     from autogen_agentchat.messages import TextMessage
     from autogen_core import CancellationToken
@@ -160,40 +167,40 @@ def test_code_of_autogen_is_approved(desk, start, tmp_path, approved):
         stop = restart = reset = start
 
     async def main():
-        coder = CodeExecutorAgent("coder", Executor(), approval_func=approve_code(desk.name))
+        coder = CodeExecutorAgent("coder", Executor(), approval_func=approve_code(human.name))
         message = TextMessage(content="```python\nprint(1)\n```", source="user")
         return (await coder.on_messages([message], CancellationToken())).chat_message.content
 
     Executor.ran = []
     found = start(lambda: asyncio.run(main()))
-    desk.answer(desk.waiting()[0], RUN if approved else LEAVE)
+    human.answer(human.waiting()[0], RUN if approved else LEAVE)
     assert (("done" if approved else "said no") in found.result(), Executor.ran) == (True, ["print(1)\n"] if approved else [])
 
 
 @needs["crewai"]
-def test_results_of_a_crew_are_reviewed(desk, start, ledger):
+def test_results_of_a_crew_are_reviewed(human, start, ledger):
     from programs import crew_agent
 
-    crew = start(lambda: crew_agent.go(desk.name, uuid.uuid4().hex, "[]", ledger.path, review=True))
-    question = desk.waiting()[0]
+    crew = start(lambda: crew_agent.go(human.name, uuid.uuid4().hex, "[]", ledger.path, review=True))
+    question = human.waiting()[0]
     assert "Nothing to pay." in question["binding_moment"]["question"]["stem"]
-    desk.say(question, 'Then [{"amount": 5, "to": "bob"}]')
-    desk.answer(desk.waiting()[0], RUN)
-    review = desk.waiting()[0]
+    human.say(question, 'Then [{"amount": 5, "to": "bob"}]')
+    human.answer(human.waiting()[0], RUN)
+    review = human.waiting()[0]
     assert "paid 5 to bob" in review["binding_moment"]["question"]["stem"]
-    desk.answer(review, RUN)
+    human.answer(review, RUN)
     assert "paid 5 to bob" in crew.result()
     assert ledger.paid == [[5, "bob"]]
 
 
 @needs["crewai"]
-def test_a_review_that_is_withdrawn_accepts_nothing(desk, start, ledger):
+def test_a_review_that_is_withdrawn_accepts_nothing(human, start, ledger):
     import entente
     from programs import crew_agent
 
-    crew = start(lambda: crew_agent.go(desk.name, uuid.uuid4().hex, "[]", ledger.path, review=True))
+    crew = start(lambda: crew_agent.go(human.name, uuid.uuid4().hex, "[]", ledger.path, review=True))
     with entente.Entente() as ada:
-        ada.call(entente.operations.withdraw_moment(desk.waiting()[0]["id"]))
+        ada.call(entente.operations.withdraw_moment(human.waiting()[0]["id"]))
     with pytest.raises(TimeoutError, match="withdrawn"):
         crew.result()
 

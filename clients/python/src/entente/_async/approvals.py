@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from typing import Any
@@ -63,7 +64,7 @@ async def decided(client: AsyncEntente, asking: Asking, key: str, question: dict
             if found.state != "open" and found.resolution is not None and found.resolution.kind == "dialogue":
                 raise
             # The server forgets keys after a day, and the question has its own.
-            is_ours = found.corr == key and (named or held.take(found.id))
+            is_ours = found.corr == key and (named or (_unused(found) and held.take(found.id)))
         try:
             ended = await _ended(client.transport, found.id)
             if not is_ours:
@@ -78,16 +79,30 @@ async def decided(client: AsyncEntente, asking: Asking, key: str, question: dict
 
 async def _asked(client: AsyncEntente, asking: Asking, key: str, question: dict[str, Any], named: bool) -> tuple[Moment, bool]:
     """Finds or asks a question; also returns whether it is this call's."""
-    once = key
-    if not named:
-        earlier = await _earlier(client, asking, key)
-        for one in earlier:
-            is_unused = one.state == "open" or (one.resolution is not None and one.acknowledged_at is None)
-            if is_unused and held.take(one.id):
-                return one, True
-        once = f"{key}-{len(earlier)}"
-    asked = await client.ask_person(asking.principal_id, question, idempotency_key=once, **{"corr": key, **asking.options})
-    return Moment(members(asked)), named or held.take(asked.id)
+    options = {"corr": key, **asking.options}
+    if named:
+        try:
+            return Moment(members(await client.ask_person(asking.principal_id, question, idempotency_key=key, **options))), True
+        except ConflictError as refused:
+            # It was asked in other words, by another version of the program: that question stands.
+            known = await _earlier(client, asking, key) if refused.code == "idempotency_mismatch" else []
+            if not known:
+                raise
+            return known[0], True
+    earlier = await _earlier(client, asking, key)
+    for one in earlier:
+        if _unused(one) and held.take(one.id):
+            return one, True
+    for number in itertools.count(len(earlier)):
+        asked = Moment(members(await client.ask_person(asking.principal_id, question, idempotency_key=f"{key}-{number}", **options)))
+        if _unused(asked):
+            return asked, held.take(asked.id)
+    raise AssertionError("the numbers have ended")
+
+
+def _unused(moment: Moment) -> bool:
+    """Whether a question can still be decided, or has been and nobody has used the answer."""
+    return moment.state == "open" or (moment.resolution is not None and moment.acknowledged_at is None)
 
 
 async def _earlier(client: AsyncEntente, asking: Asking, key: str) -> list[Moment]:

@@ -13,7 +13,7 @@ LIMIT = 75
 RUN, LEAVE = {"kind": "option", "option_idx": 0}, {"kind": "option", "option_idx": 1}
 
 
-class Desk:
+class Human:
     """A person, who answers over REST with a key of their own."""
 
     def __init__(self, server, name=None):
