@@ -46,6 +46,8 @@ def model():
 def environment(server, model, monkeypatch):
     """The settings that a user of the client has."""
     monkeypatch.setenv("STUB_URL", model.url)
+    # Nothing is told to anybody else.
+    monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
     monkeypatch.setenv("ENTENTE_URL", server.url)
     monkeypatch.setenv("ENTENTE_API_KEY", AGENTS["agent.ada"])
 

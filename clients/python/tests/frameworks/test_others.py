@@ -119,6 +119,34 @@ def test_a_run_of_openai_goes_on_where_it_was_killed(human, spawn, ledger):
     assert ended(process) == "Nothing to pay."
 
 
+@needs["agents"]
+def test_a_session_of_openai_is_kept(model):
+    from agents import Agent, OpenAIChatCompletionsModel, Runner
+    from entente.integrations.openai_agents import EntenteSession
+    from openai import AsyncOpenAI
+
+    name = uuid.uuid4().hex
+
+    async def turn(words):
+        agent = Agent(name="a", model=OpenAIChatCompletionsModel("stub", AsyncOpenAI(base_url=f"{model.url}/v1", api_key="none")))
+        await Runner.run(agent, words, session=EntenteSession(name))
+        return [one["content"] for one in model.requests[-1][1]["messages"] if one["role"] == "user"]
+
+    async def main():
+        assert await turn("One.") == ["One."]
+        assert await turn("Two.") == ["One.", "Two."]
+        session = EntenteSession(name)
+        assert [one["role"] for one in await session.get_items()] == ["user", "assistant", "user", "assistant"]
+        assert [one["role"] for one in await session.get_items(1)] == ["assistant"]
+        assert await session.get_items(0) == []
+        assert (await session.pop_item())["role"] == "assistant"
+        assert (await session.get_items())[-1]["content"] == "Two."
+        await session.clear_session()
+        assert await session.get_items() == [] and await session.pop_item() is None
+
+    asyncio.run(main())
+
+
 @needs["autogen_agentchat"]
 def test_a_person_takes_part_in_a_team_of_autogen(human, start, model):
     from autogen_agentchat.agents import AssistantAgent

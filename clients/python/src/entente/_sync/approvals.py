@@ -104,8 +104,11 @@ def _asked(client: Entente, asking: Asking, key: str, question: dict[str, Any], 
 
 
 def _unused(moment: Moment) -> bool:
-    """Whether a question can still be decided, or has been and nobody has used the answer."""
-    return moment.state == "open" or (moment.resolution is not None and moment.acknowledged_at is None)
+    """Whether a question can still be decided, or has been and nobody has used the answer. A refused one is never taken over: the server says
+    that it was refused."""
+    if moment.resolution is None or moment.acknowledged_at is not None:
+        return moment.state == "open"
+    return moment.resolution.kind != "dialogue"
 
 
 def _earlier(client: Entente, asking: Asking, key: str) -> list[Moment]:

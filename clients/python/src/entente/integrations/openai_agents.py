@@ -2,7 +2,7 @@
 
     result = await run(agent, "Pay Bob.", run="q1", person="human.ada")          # in place of Runner.run(agent, "Pay Bob.")
 
-While the person thinks the run's state is in the memory of an agent in Entente. A killed program that calls this again goes on there.
+While the person thinks, the run's state is in the memory of an agent in Entente. A killed program that calls this again goes on there.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from agents import Agent, FunctionTool, Runner, RunResult, RunState
-from agents.items import ToolApprovalItem
+from agents.items import ToolApprovalItem, TResponseInputItem
+from agents.memory import SessionABC
 from agents.tool_context import ToolContext
 
 from .._approvals import Call
+from .._generated.answers import MemoryEntry
 from .._sync.client import Entente
 from .person import Person, of
 from .store import Store
@@ -90,3 +92,49 @@ def _call(item: ToolApprovalItem) -> Call:
     except ValueError:
         found = item.arguments
     return Call(item.name or "a tool", found if isinstance(found, dict) else {"input": found}, item.call_id)
+
+
+class EntenteSession(SessionABC):
+    """A conversation that is kept in the memory of an agent, with its latest thousand items: `Runner.run(…, session=EntenteSession("q1"))`."""
+
+    def __init__(self, session_id: str, client: Entente | None = None) -> None:
+        self.session_id = session_id
+        self._store = Store(f"openai-agents {session_id}", client)
+
+    def _entries(self) -> list[MemoryEntry]:
+        return sorted(self._store.entries(), key=lambda one: one.key)
+
+    def _add(self, items: list[TResponseInputItem]) -> None:
+        entries = self._entries()
+        number = int(entries[-1].key) + 1 if entries else 0
+        for item in items:
+            # A number that another program took meanwhile is passed over.
+            while not self._store.put(f"{number:012}", json.dumps(item).encode(), replace=False):
+                number += 1
+            number += 1
+
+    def _pop(self) -> TResponseInputItem | None:
+        entries = self._entries()
+        if not entries:
+            return None
+        found: TResponseInputItem = json.loads(self._store.value(entries[-1]))
+        self._store.delete(entries[-1].key)
+        return found
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """Returns the items, or the latest of them, oldest first."""
+        entries = await asyncio.to_thread(self._entries)
+        kept = entries if limit is None else entries[len(entries) - min(limit, len(entries)) :]
+        return [json.loads(await asyncio.to_thread(self._store.value, one)) for one in kept]
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Appends items."""
+        await asyncio.to_thread(self._add, items)
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Removes the latest item, and returns it."""
+        return await asyncio.to_thread(self._pop)
+
+    async def clear_session(self) -> None:
+        """Removes all items."""
+        await asyncio.to_thread(self._store.delete)
