@@ -3,7 +3,8 @@
 # clients with the examples of their sdists, a browser with its driver, and what compiles our client in TypeScript. Any version of
 # Node.js with npm suffices: the tests bring their own in node_modules. With the argument `run` it skips Python and the browser, which only the tests need;
 # with `deny` it installs only cargo-deny, which takes minutes where it must be compiled; with `dist` only what `make dist` needs,
-# into .venv/packaging; with `frameworks` only the agent frameworks, 2 GB, and PostgreSQL's programs; with `chaos` only what the test of a failover needs: PostgreSQL's programs, Patroni, etcd and HAProxy, on Debian;
+# into .venv/packaging; with `frameworks` only PostgreSQL's programs and the agent frameworks (2 GB), which only `make test-frameworks`
+# needs; with `chaos` only what the test of a failover needs: PostgreSQL's programs, Patroni, etcd and HAProxy, on Debian;
 # with `peers` also the programs that `make bench-peers` compares Entente with. Does nothing, quickly, when everything is installed.
 # Before it installs packages of the system it names them, and asks on a terminal.
 set -euo pipefail

@@ -61,8 +61,8 @@ class Started:
         except BaseException as wrong:
             self.wrong = wrong
 
-    def result(self):
-        self.thread.join(LIMIT)
+    def result(self, seconds=LIMIT):
+        self.thread.join(seconds)
         assert not self.thread.is_alive(), "it still runs"
         if self.wrong is not None:
             raise self.wrong
