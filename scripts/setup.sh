@@ -3,7 +3,8 @@
 # clients with the examples of their sdists, a browser with its driver, and what compiles our client in TypeScript. Any version of
 # Node.js with npm suffices: the tests bring their own in node_modules. With the argument `run` it skips Python and the browser, which only the tests need;
 # with `deny` it installs only cargo-deny, which takes minutes where it must be compiled; with `dist` only what `make dist` needs,
-# into .venv/packaging; with `chaos` only what the test of a failover needs: PostgreSQL's programs, Patroni, etcd and HAProxy, on Debian;
+# into .venv/packaging; with `frameworks` only PostgreSQL's programs and the agent frameworks (2 GB), which only `make test-frameworks`
+# needs; with `chaos` only what the test of a failover needs: PostgreSQL's programs, Patroni, etcd and HAProxy, on Debian;
 # with `peers` also the programs that `make bench-peers` compares Entente with. Does nothing, quickly, when everything is installed.
 # Before it installs packages of the system it names them, and asks on a terminal.
 set -euo pipefail
@@ -32,6 +33,25 @@ packaging() {
 
 if [ "${1:-}" = dist ]; then
   packaging
+  exit
+fi
+
+# Makes an environment of its own for what tests/clients/requirements-NAME.txt lists, unless it is there and up to date.
+environment() {
+  local dir=.venv/$1 requirements=tests/clients/requirements-$1.txt
+  if [ ! -e "$dir/.installed" ] || [ "$requirements" -nt "$dir/.installed" ]; then
+    echo "installing $2 into $dir"
+    python3 -m venv "$dir"
+    "$dir/bin/pip" install --quiet --disable-pip-version-check -r "$requirements"
+    touch "$dir/.installed"
+  fi
+}
+
+if [ "${1:-}" = frameworks ]; then
+  scripts/setup.sh run
+  environment frameworks "the agent frameworks that our client works with"
+  # It needs other versions of what the others share.
+  environment crewai "CrewAI"
   exit
 fi
 
@@ -186,16 +206,6 @@ fi
 
 packaging
 
-# Makes an environment of its own for what tests/clients/requirements-NAME.txt lists, unless it is there and up to date.
-environment() {
-  local dir=.venv/$1 requirements=tests/clients/requirements-$1.txt
-  if [ ! -e "$dir/.installed" ] || [ "$requirements" -nt "$dir/.installed" ]; then
-    echo "installing $2 into $dir"
-    python3 -m venv "$dir"
-    "$dir/bin/pip" install --quiet --disable-pip-version-check -r "$requirements"
-    touch "$dir/.installed"
-  fi
-}
 environment litellm "LiteLLM's proxy, of which a test makes a gateway,"
 environment a2a "the Python client of A2A"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the test suite step by step, and prints the duration of each step and the ten slowest tests.
 
-    scripts/test.py [--again] [--setup] [STEP ...]        steps: see STEPS; defaults to all of them
+    scripts/test.py [--again] [--setup] [STEP ...]        steps: see STEPS and MORE; defaults to all of STEPS
 
 With --again each failed test is repeated alone after its step. A test that passes then is printed under FLAKY with the log of its failure;
 more than two flaky tests, or one that fails again, fail the run. With --setup missing tools are installed beside the first steps.
@@ -30,8 +30,9 @@ TYPESCRIPT = ROOT / "clients" / "typescript"
 NODE = PAGES / "node_modules" / ".bin" / "node"
 # Foreign client that computes for as long as all others together.
 FUZZER = "tests/clients/test_document.py"
-# Tests of our own Python client.
+# Tests of our own Python client, and of what it has for agent frameworks, which need environments of their own.
 OWN_CLIENT = "clients/python/tests"
+FRAMEWORKS = f"{OWN_CLIENT}/frameworks"
 
 # Flaky tests tolerated by a run with --again.
 FLAKY_LIMIT = 2
@@ -266,12 +267,19 @@ def clients(run):
     selections = [
         lambda: pytest(run, [FUZZER]),
         lambda: pytest(run, ["tests/clients", f"--ignore={FUZZER}"]),
-        lambda: pytest(run, [OWN_CLIENT]),
+        lambda: pytest(run, [OWN_CLIENT, f"--ignore={FRAMEWORKS}"]),
         lambda: typescript(run),
     ]
     # The shorter ones come after the two long ones, not beside both.
     with ThreadPoolExecutor(max_workers=2) as pool:
         return [failure for failures in pool.map(lambda chosen: chosen(), selections) for failure in failures]
+
+
+def frameworks(run):
+    """Runs agents of real frameworks; not a part of `make test`, because installing them takes minutes and 2 GB."""
+    command("cargo", "build", "--quiet")
+    pythons = [ROOT / ".venv" / name / "bin" / "python" for name in ("frameworks", "crewai")]
+    return [failure for python in pythons for failure in pytest(run, [FRAMEWORKS], python)]
 
 
 def typescript(run):
@@ -339,16 +347,18 @@ COMPILING = ("lint", "build")
 WAITING = ("bench", "clients", "packaging", "web")
 # The longest of the waiting ones comes first, and the others beside it.
 STEPS = {"lint": lint, "build": build, "rust": rust, "clients": clients, "web": web, "packaging": packaging, "bench": bench}
+# Steps that run only when they are named.
+MORE = {"frameworks": frameworks}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--again", action="store_true", help="run a failed test once more, alone")
     parser.add_argument("--setup", action="store_true", help="install missing tools beside the steps that compile")
-    parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(STEPS))
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(STEPS | MORE))
     asked = parser.parse_args()
-    if unknown := [name for name in asked.steps if name not in STEPS]:
-        parser.error(f"{', '.join(unknown)}: there are {', '.join(STEPS)}")
+    if unknown := [name for name in asked.steps if name not in STEPS | MORE]:
+        parser.error(f"{', '.join(unknown)}: there are {', '.join(STEPS | MORE)}")
     run, setup = Run(asked.again), Setup() if asked.setup else None
     chosen = asked.steps or list(STEPS)
     for name in (name for name in chosen if name in COMPILING):
@@ -356,7 +366,7 @@ def main():
     if setup:
         setup.finish()
     for name in (name for name in chosen if name not in (*COMPILING, *WAITING)):
-        run.step(name, STEPS[name])
+        run.step(name, (STEPS | MORE)[name])
     with ThreadPoolExecutor(max_workers=2) as pool:
         list(pool.map(lambda name: run.step(name, STEPS[name]), [name for name in chosen if name in WAITING]))
     sys.exit(0 if run.report() else 1)
