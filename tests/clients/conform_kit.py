@@ -145,7 +145,7 @@ def openintent():
 def everything():
     modules = HERE / "conform" / "node_modules"
     program = modules / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
-    return listening([HERE / "mcp" / "node_modules" / ".bin" / "node", program, "streamableHttp"])
+    return listening([modules / ".bin" / "node", program, "streamableHttp"])
 
 
 # Names of agents that belong to the keys of this server.
@@ -159,6 +159,7 @@ REFERENCES = [
     Server("a2a-sdk 1.3.0 (PyPI)", "a2a", sample("conform", "a2a_sdk.py"), keys=()),
     Server("mcp 1.30.0 (PyPI)", "mcp", sample("", "mcp_sdk.py"), keys=()),
     Server("fastmcp 4.1.4 (PyPI)", "mcp", sample("mcp", "fastmcp_server.py"), keys=()),
+    Server("@modelcontextprotocol/server-everything 2026.8.31 (npm)", "mcp", everything, keys=()),
 ]
 
 
@@ -206,7 +207,7 @@ def scores(found: dict[str, list[dict]]) -> dict[str, dict]:
         count = lambda tier, result: sum(1 for check in checks if (check["tier"], check["result"]) == (tier, result))
         counts = {tier: [count(tier, result) for result in ("passed", "failed", "skipped")] for tier in TIERS}
         failed = [f"{check['clause']} {check['name']}: {check['says']}" for check in checks if check["result"] == "failed"]
-        skipped = [f"{check['name']}: {check['reason']}" for check in checks if check["result"] == "skipped"]
+        skipped = [check["name"] for check in checks if check["result"] == "skipped"]
         return counts | {"failed": failed, "skipped": skipped}
 
     return {title: score(checks) for title, checks in found.items()}
