@@ -27,7 +27,7 @@ enum Protocol {
     Moments,
     /// Model Context Protocol over streamable HTTP
     Mcp,
-    /// Agent2Agent 1.0 over JSON-RPC
+    /// A2A 1.0 over JSON-RPC
     A2a,
 }
 
@@ -105,7 +105,7 @@ pub struct Arguments {
     /// Time limit of each answer, in seconds
     #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=60))]
     timeout: u64,
-    /// Write the results to this file, as JUnit's XML
+    /// Write the results to this file, as XML for continuous integration
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// List the checks, and ask no server

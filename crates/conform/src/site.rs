@@ -173,9 +173,9 @@ impl Site {
     /// Returns a UUID that was never used before.
     pub(crate) fn uuid(&self) -> String {
         let bits = self.bits();
-        let (a, b) = (bits >> 96 & 0xffff_ffff, bits >> 80 & 0xffff);
-        let (c, d, e) = (bits >> 68 & 0xfff, bits >> 54 & 0x3fff | 0x8000, bits & 0xffff_ffff_ffff);
-        format!("{a:08x}-{b:04x}-7{c:03x}-{d:04x}-{e:012x}")
+        let hex = format!("{bits:032x}");
+        // The digits of version 7 and of the variant.
+        format!("{}-{}-7{}-8{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])
     }
 
     /// Returns a ULID that was never used before.

@@ -28,7 +28,7 @@ impl<'a> Socket<'a> {
     /// Opens a WebSocket.
     pub(crate) async fn open(site: &'a Site, path: &str) -> Result<Self, Finding> {
         let key = generate_key();
-        let request = site.get(path).by(Who::Nobody).within(Duration::from_secs(60));
+        let request = site.get(path).by(Who::Nobody).within(Duration::from_mins(1));
         let request = request.header("connection", "Upgrade").header("upgrade", "websocket");
         let request = request.header("sec-websocket-version", "13").header("sec-websocket-key", &key);
         let Ok(opened) = timeout(site.limit, request.open()).await else {

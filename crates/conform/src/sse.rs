@@ -30,7 +30,7 @@ pub(crate) struct Stream<'a> {
 impl<'a> Stream<'a> {
     /// Opens a stream.
     pub(crate) async fn open(site: &'a Site, request: Request<'_>) -> Result<Self, Finding> {
-        let response = request.header("accept", "text/event-stream").within(Duration::from_secs(60)).open();
+        let response = request.header("accept", "text/event-stream").within(Duration::from_mins(1)).open();
         let response = tokio::time::timeout(site.limit, response);
         let Ok(opened) = response.await else {
             site.fell_silent();
@@ -56,10 +56,9 @@ impl<'a> Stream<'a> {
     ) -> Result<Event, Finding> {
         let end = Instant::now() + limit;
         loop {
-            while let Some((frame, rest)) = self.rest.split_once("\n\n") {
-                let event = parsed(frame);
-                self.rest = rest.to_owned();
-                let Some(event) = event else { continue };
+            while let Some(at) = self.rest.find("\n\n") {
+                let frame: String = self.rest.drain(..at + 2).collect();
+                let Some(event) = parsed(&frame) else { continue };
                 self.site.note(&format!("← event {} {}", event.name, event.data));
                 if is_it(&event) {
                     return Ok(event);

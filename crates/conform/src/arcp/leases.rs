@@ -64,7 +64,7 @@ async fn expired_lease_ends_the_job(site: &Site) -> Outcome {
     let mut session = Session::open(site, Who::First).await?;
     session.needs("lease_expires_at")?;
     let slow = session.slow()?;
-    let constraints = json!({ "lease_constraints": { "expires_at": in_seconds(2) } });
+    let constraints = json!({ "lease_constraints": { "expires_at": in_seconds(3) } });
     let job = job_id(&session.submit(&slow, &constraints).await?)?;
     let end = session.end(&job).await?;
     same(&end, "/payload/code", "LEASE_EXPIRED")?;

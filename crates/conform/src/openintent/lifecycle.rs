@@ -58,9 +58,9 @@ async fn closes(site: &Site, channel: &str, seconds: u64) -> Outcome {
 
 async fn channel_times_out(site: &Site) -> Outcome {
     let intent = intent_id(site).await?;
-    let channel = channel_of(site, &intent, json!({ "options": { "ttl_seconds": 1 } })).await?;
+    let channel = channel_of(site, &intent, json!({ "options": { "ttl_seconds": 3 } })).await?;
     notify(site, &channel, 1).await?;
-    closes(site, &channel, 5).await
+    closes(site, &channel, 8).await
 }
 
 /// Completes an intent, by way of `active`.

@@ -25,6 +25,11 @@ checks! {
     "RFC-0021 §3.2", Must, many_responses, "Several responses to a request share its id as their correlation.";
 }
 
+/// Seconds that a message may live: longer than a busy server takes to store it.
+const SHORT: i64 = 3;
+/// Time after which it has expired, on the server's clock too.
+const EXPIRED: Duration = Duration::from_millis(4_500);
+
 async fn messages_come_in_order(site: &Site) -> Outcome {
     let channel = channel(site).await?;
     let mut sent = Vec::new();
@@ -129,9 +134,9 @@ async fn status_is_an_enum(site: &Site) -> Outcome {
 async fn expired_is_not_delivered(site: &Site) -> Outcome {
     let target = site.second_id()?;
     let channel = channel(site).await?;
-    let body = json!({ "message_type": "notify", "to": target, "expires_at": in_seconds(1) });
+    let body = json!({ "message_type": "notify", "to": target, "expires_at": in_seconds(SHORT) });
     let short = text(&send(site, &channel, Who::First, body).await?, "/id")?;
-    sleep(Duration::from_millis(2_500)).await;
+    sleep(EXPIRED).await;
     let found = listed(site, &channel, "", Who::Second).await?.ok()?;
     let delivered = |one: &&Value| one["id"] == json!(short) && one["status"] != json!("expired");
     let still = list(&found)?.iter().find(delivered);
@@ -140,9 +145,10 @@ async fn expired_is_not_delivered(site: &Site) -> Outcome {
 
 async fn request_expires(site: &Site) -> Outcome {
     let channel = channel(site).await?;
-    let body = json!({ "message_type": "request", "to": "agent.conform-other", "expires_at": in_seconds(1) });
+    let body =
+        json!({ "message_type": "request", "to": "agent.conform-other", "expires_at": in_seconds(SHORT) });
     let id = text(&send(site, &channel, Who::First, body).await?, "/id")?;
-    sleep(Duration::from_millis(2_500)).await;
+    sleep(EXPIRED).await;
     let path = at(site, &format!("/channels/{channel}/messages/{id}"));
     same(&site.get(&path).send().await?.ok()?, "/status", "expired")
 }

@@ -1,4 +1,4 @@
-//! JUnit's XML, as continuous integration reads it: a suite for each tier.
+//! `JUnit`'s XML, as continuous integration reads it: a suite for each tier.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Reports: a table for people, JSON and JUnit for programs.
+//! Reports: a table for people, JSON and `JUnit` for programs.
 
 pub(crate) mod json;
 pub(crate) mod junit;
