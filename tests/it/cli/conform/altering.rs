@@ -87,12 +87,24 @@ async fn pass(mut stream: TcpStream, target: SocketAddr, wrong: Wrong) -> Option
     if !asked.body.is_null() {
         request = request.body(asked.body.as_str().map_or_else(|| asked.body.to_string(), str::to_owned));
     }
-    let mut response = request.send().await.ok()?;
+    answer(stream, &asked, request.send().await.ok()?, wrong).await
+}
+
+/// Passes an answer on, altered; a stream of events as it is.
+async fn answer(
+    mut stream: TcpStream,
+    asked: &Asked,
+    mut response: reqwest::Response,
+    wrong: Wrong,
+) -> Option<()> {
     let mut status = response.status().as_u16();
-    let media = response.headers().get("content-type").and_then(|value| value.to_str().ok());
-    let media = media.unwrap_or_default().to_owned();
-    if media.starts_with("text/event-stream") {
-        let head = format!("HTTP/1.1 {status} Said\r\ncontent-type: {media}\r\nconnection: close\r\n\r\n");
+    let kept = ["content-type", "cache-control", "etag"].map(|name| {
+        let value = response.headers().get(name).and_then(|value| value.to_str().ok());
+        value.map_or(String::new(), |value| format!("{name}: {value}\r\n"))
+    });
+    let kept = kept.concat();
+    if kept.contains("text/event-stream") {
+        let head = format!("HTTP/1.1 {status} Said\r\n{kept}connection: close\r\n\r\n");
         stream.write_all(head.as_bytes()).await.ok()?;
         while let Ok(Some(part)) = response.chunk().await {
             stream.write_all(&part).await.ok()?;
@@ -100,20 +112,14 @@ async fn pass(mut stream: TcpStream, target: SocketAddr, wrong: Wrong) -> Option
         return Some(());
     }
     let text = response.text().await.ok()?;
-    let text = match serde_json::from_str::<Value>(&text) {
-        Ok(mut body) => {
-            (wrong.answer)(&asked, &mut status, &mut body);
-            body.to_string()
-        }
-        Err(_none) => {
-            (wrong.answer)(&asked, &mut status, &mut Value::Null);
-            text
-        }
-    };
+    let parsed = serde_json::from_str::<Value>(&text);
+    let is_json = parsed.is_ok();
+    let mut body = parsed.unwrap_or_default();
+    (wrong.answer)(asked, &mut status, &mut body);
+    let text = if is_json { body.to_string() } else { text };
     let length = text.len();
-    let head = format!(
-        "HTTP/1.1 {status} Said\r\ncontent-type: {media}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
-    );
+    let head =
+        format!("HTTP/1.1 {status} Said\r\n{kept}content-length: {length}\r\nconnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).await.ok()?;
     stream.write_all(text.as_bytes()).await.ok()
 }
