@@ -269,6 +269,9 @@ pub(super) fn moments() -> Wrong {
     Wrong { answer, ..RIGHT }
 }
 
+/// The payload that answers a ping, as it stands in an answer.
+const PONG: &str = "\"pong\":true";
+
 /// Takes any priority, needs no `corr`, and answers pings with something else.
 pub(super) fn aee() -> Wrong {
     fn answer(asked: &Asked, status: &mut u16, body: &mut Value) {
@@ -276,10 +279,9 @@ pub(super) fn aee() -> Wrong {
         {
             *status = 202;
         }
-        for item in body.pointer_mut("/items").and_then(Value::as_array_mut).into_iter().flatten() {
-            if item["envelope"]["payload"]["pong"] == true {
-                item["envelope"]["payload"]["pong"] = json!("no");
-            }
+        let text = body.to_string();
+        if text.contains(PONG) {
+            *body = serde_json::from_str(&text.replace(PONG, "\"pong\":\"no\"")).unwrap();
         }
     }
     Wrong { answer, ..RIGHT }
