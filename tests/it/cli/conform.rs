@@ -99,7 +99,7 @@ const PROTOCOLS: [(&str, &str, usize); 6] = [
     ("openintent", "", 60),
     ("arcp", "", 45),
     ("a2a", "/a2a/echo", 30),
-    ("mcp", "", 25),
+    ("mcp", "", 20),
     ("moments", "", 18),
     ("aee", "", 25),
 ];
