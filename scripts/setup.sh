@@ -208,6 +208,14 @@ packaging
 
 environment litellm "LiteLLM's proxy, of which a test makes a gateway,"
 environment a2a "the Python client of A2A"
+environment conform "the reference servers that entente conform checks"
+
+stamp=tests/clients/conform/node_modules/.installed
+if [ ! -e "$stamp" ] || [ tests/clients/conform/package-lock.json -nt "$stamp" ]; then
+  echo "installing a reference server of MCP into tests/clients/conform/node_modules"
+  (cd tests/clients/conform && npm ci --silent --no-fund --no-audit)
+  touch "$stamp"
+fi
 
 stamp=tests/web/node_modules/.installed
 if [ ! -e "$stamp" ] || [ tests/web/package-lock.json -nt "$stamp" ]; then

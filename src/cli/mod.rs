@@ -3,6 +3,7 @@
 //! client commands are in `entente_client`.
 
 mod backup;
+mod conform;
 mod database;
 mod demo;
 mod dev_keys;
@@ -61,6 +62,7 @@ enum Command {
     Restore(backup::Restore),
     #[command(flatten)]
     Client(Box<entente_client::Command>),
+    Conform(Box<entente_conform::Arguments>),
     /// Print a fresh key, for `ENTENTE_BOOTSTRAP_KEY` or its file; it needs no server
     BootstrapKey,
     /// Print the OpenAPI document
@@ -126,6 +128,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Backup(backup) => backup.run().await,
         Command::Restore(restore) => restore.run().await,
         Command::Client(command) => command.run().await,
+        Command::Conform(arguments) => Box::pin(conform::run(*arguments)).await,
         Command::BootstrapKey => first_key::print(),
         Command::Openapi => openapi(),
         Command::Completions { shell } => completions(shell),

@@ -2,6 +2,7 @@
 
 mod attach;
 mod backup;
+mod conform;
 mod decide;
 mod dev_keys;
 mod doctor;
