@@ -131,6 +131,7 @@ impl Webhooks {
             Verb::Rotate { id } => api.post(&path(&id, "/rotate"), &json!({})).await?,
             Verb::Delete { id } => api.delete(&path(&id, "")).await?,
         };
-        self.remote.show(&answer, &["id", "webhook_url", "sink", "event_types", "intent_id", "active", "last_error"])
+        self.remote
+            .show(&answer, &["id", "webhook_url", "sink", "event_types", "intent_id", "active", "last_error"])
     }
 }

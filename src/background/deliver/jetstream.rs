@@ -131,7 +131,8 @@ impl JetStream {
             }
         }
         for _ in 0..RIVALS {
-            let answer = self.ask(event.topic.clone(), headers(event, *end, &self.config.stream), &event.body).await?;
+            let answer =
+                self.ask(event.topic.clone(), headers(event, *end, &self.config.stream), &event.body).await?;
             match (answer.error, answer.seq) {
                 (None, Some(seq)) => {
                     if !answer.duplicate {
@@ -139,17 +140,24 @@ impl JetStream {
                     }
                     return Ok(());
                 }
-                (Some(error), _) if ELSEWHERE.contains(&error.err_code) => match self.find(event, *end).await? {
-                    Found::Event => return Ok(()),
-                    Found::End(last) if last > *end => *end = last,
-                    // Its messages were deleted meanwhile.
-                    Found::End(_) => *end = self.end(&event.topic).await?,
-                },
+                (Some(error), _) if ELSEWHERE.contains(&error.err_code) => {
+                    // Asked for before the look, so that nothing is skipped. It counts if messages were deleted.
+                    let now = self.end(&event.topic).await?;
+                    match self.find(event, *end).await? {
+                        Found::Event => return Ok(()),
+                        Found::End(last) => *end = if last > *end { last } else { now },
+                    }
+                }
                 (Some(error), _) if error.err_code == TOO_LARGE => {
-                    return Err(Fault::Refused(format!("the stream does not take it: {}", error.description)));
+                    return Err(Fault::Refused(format!(
+                        "the stream does not take it: {}",
+                        error.description
+                    )));
                 }
                 (Some(error), _) => return Err(Fault::Away(error.description)),
-                (None, None) => return Err(Fault::Away("it answered something else than JetStream does".to_owned())),
+                (None, None) => {
+                    return Err(Fault::Away("it answered something else than JetStream does".to_owned()));
+                }
             }
         }
         Err(Fault::Away(format!("others write to {} all the time", event.topic)))
@@ -194,7 +202,8 @@ impl JetStream {
 
     async fn ask(&self, subject: String, headers: HeaderMap, payload: &str) -> Result<Answer, Fault> {
         let client = self.client().await?;
-        let request = Request::new().headers(headers).payload(payload.to_owned().into()).timeout(Some(self.limit));
+        let request =
+            Request::new().headers(headers).payload(payload.to_owned().into()).timeout(Some(self.limit));
         let answered = client.send_request(subject.clone(), request).await.map_err(|e| match e.kind() {
             RequestErrorKind::MaxPayloadExceeded => {
                 Fault::Refused(format!("it has more than the {} bytes that NATS takes", client.max_payload()))
@@ -206,7 +215,8 @@ impl JetStream {
             }),
             RequestErrorKind::InvalidSubject | RequestErrorKind::Other => Fault::Away(e.to_string()),
         })?;
-        serde_json::from_slice(&answered.payload).map_err(|e| Fault::Away(format!("its answer cannot be read: {e}")))
+        serde_json::from_slice(&answered.payload)
+            .map_err(|e| Fault::Away(format!("its answer cannot be read: {e}")))
     }
 
     /// Returns the client, once it is connected: what it kept until then would be old.
@@ -219,7 +229,9 @@ impl JetStream {
         }
         drop(up);
         let fault = self.link.borrow().fault.clone();
-        Err(Fault::Away(fault.map_or_else(|| "not connected".to_owned(), |why| format!("not connected: {why}"))))
+        Err(Fault::Away(
+            fault.map_or_else(|| "not connected".to_owned(), |why| format!("not connected: {why}")),
+        ))
     }
 
     async fn connect(&self) -> Result<Client, Fault> {

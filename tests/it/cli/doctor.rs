@@ -160,11 +160,16 @@ async fn the_doctor_asks_the_brokers() {
     nats.stream("ENTENTE", "entente.>", json!({})).await;
     let sink = |name: &str, url: &str, stream: &str| json!({ "name": name, "url": url, "stream": stream, "prefix": "entente." });
     let nowhere = format!("nats://entente:opensesame@127.0.0.1:{}", closed());
-    let sinks = [sink("good", &nats.url(), "ENTENTE"), sink("gone", &nowhere, "ENTENTE"), sink("other", &nats.url(), "OTHER")];
+    let sinks = [
+        sink("good", &nats.url(), "ENTENTE"),
+        sink("gone", &nowhere, "ENTENTE"),
+        sink("other", &nats.url(), "OTHER"),
+    ];
     let path = place.0.join("sinks.json");
     std::fs::write(&path, json!({ "sinks": sinks }).to_string()).unwrap();
     let empty = place.0.join("none");
-    let settings = [("ENTENTE_SINKS_FILE", path.to_str().unwrap()), ("ENTENTE_DATA_DIR", empty.to_str().unwrap())];
+    let settings =
+        [("ENTENTE_SINKS_FILE", path.to_str().unwrap()), ("ENTENTE_DATA_DIR", empty.to_str().unwrap())];
     let output = entente(&place, "doctor", &settings);
     let said = said(&output);
     assert!(!output.status.success(), "{said}");

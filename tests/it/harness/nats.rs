@@ -110,7 +110,8 @@ impl Nats {
         let options = options.retry_on_initial_connect();
         let client = options.connect(format!("127.0.0.1:{}", self.port)).await.unwrap();
         let stream = Stream { client, name: name.to_owned() };
-        let mut config = json!({ "name": name, "subjects": [subjects], "storage": "file", "num_replicas": 1 });
+        let mut config =
+            json!({ "name": name, "subjects": [subjects], "storage": "file", "num_replicas": 1 });
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let made = stream.ask("CREATE", config).await;
         assert!(made["error"].is_null(), "{made}");
@@ -181,7 +182,8 @@ impl Stream {
 
     /// Writes a message of somebody else's.
     pub async fn write(&self, subject: &str, text: &str) {
-        let told = self.client.request_with_headers(subject.to_owned(), HeaderMap::new(), text.to_owned().into());
+        let told =
+            self.client.request_with_headers(subject.to_owned(), HeaderMap::new(), text.to_owned().into());
         let told: Value = serde_json::from_slice(&told.await.unwrap().payload).unwrap();
         assert!(told["error"].is_null(), "{told}");
     }

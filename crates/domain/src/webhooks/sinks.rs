@@ -54,18 +54,24 @@ impl Sink {
     /// # Errors
     /// The operator does not allow it, or a broker could not have it.
     pub fn check(&self, rule: &SinkRule) -> Result<(), Refusal> {
-        let refuse = |reason, message: String| Err(Refusal::field(Code::Unprocessable, "topic", reason, message));
+        let refuse =
+            |reason, message: String| Err(Refusal::field(Code::Unprocessable, "topic", reason, message));
         if self.topic.len() > LONGEST {
             return refuse("too_long", format!("`topic` has more than {LONGEST} bytes."));
         }
         if !self.topic.starts_with(&rule.prefix) {
-            return refuse("prefix", format!("The sink `{}` takes topics that begin with `{}`.", self.name, rule.prefix));
+            return refuse(
+                "prefix",
+                format!("The sink `{}` takes topics that begin with `{}`.", self.name, rule.prefix),
+            );
         }
         let plain = self.topic.replace(INTENT, "x").replace(TYPE, "x");
         if !is_topic(&plain) {
             return refuse(
                 "topic",
-                format!("`topic` consists of letters, digits, `_`, `-`, `{INTENT}` and `{TYPE}`, with single dots between."),
+                format!(
+                    "`topic` consists of letters, digits, `_`, `-`, `{INTENT}` and `{TYPE}`, with single dots between."
+                ),
             );
         }
         Ok(())

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use entente_domain::webhooks::signing::Secret;
 
 use crate::harness::process::{Launch, Place, Process, key_of};
-use crate::harness::{Cable, Client, Cluster, Nats, Setup, Stream, Streamed, Value, World, json, send, send_number, talk};
+use crate::harness::{
+    Cable, Client, Cluster, Nats, Setup, Stream, Streamed, Value, World, json, send, send_number, talk,
+};
 
 const URL: &str = "https://entente.example.com";
 
@@ -89,7 +91,10 @@ async fn a_sink_gets_cloud_events_with_their_headers_in_the_order_of_each_intent
     let (one, first) = talk(&ada, json!({})).await;
     let (other, second) = talk(&ada, json!({})).await;
     let made = publish(&admin, json!({})).await;
-    assert_eq!((&made["sink"], &made["topic"], &made["format"]), (&json!("events"), &json!(TOPIC), &json!("cloudevents")));
+    assert_eq!(
+        (&made["sink"], &made["topic"], &made["format"]),
+        (&json!("events"), &json!(TOPIC), &json!("cloudevents"))
+    );
     assert_eq!((&made["webhook_url"], &made["subscriber_id"]), (&Value::Null, &json!("agent.ada")));
     let said = send(&ada, &first, json!({ "sender": "agent.ada", "payload": { "n": 0, "a": "é" } })).await;
     for n in 1..50 {
@@ -104,10 +109,15 @@ async fn a_sink_gets_cloud_events_with_their_headers_in_the_order_of_each_intent
 
     let message: Streamed = stream.messages().await.remove(0);
     let event = message.body();
-    assert_eq!((&event["specversion"], &event["id"], &event["type"]), (&json!("1.0"), &said["id"], &json!("channel_message")));
+    assert_eq!(
+        (&event["specversion"], &event["id"], &event["type"]),
+        (&json!("1.0"), &said["id"], &json!("channel_message"))
+    );
     assert_eq!(event["data"]["payload"]["a"], "é");
     assert_eq!(message.header("content-type"), "application/cloudevents+json; charset=utf-8");
-    for (header, attribute) in [("ce-id", "id"), ("ce-source", "source"), ("ce-type", "type"), ("ce-specversion", "specversion")] {
+    for (header, attribute) in
+        [("ce-id", "id"), ("ce-source", "source"), ("ce-type", "type"), ("ce-specversion", "specversion")]
+    {
         assert_eq!(message.header(header), event[attribute].as_str().unwrap(), "{header}");
     }
     assert_eq!(event["source"], format!("{URL}/api/v1/intents/{one}"));
@@ -150,7 +160,11 @@ async fn only_an_operator_publishes_and_only_where_the_settings_allow_it() {
     ] {
         let refused = admin.post("/subscriptions", ask(wrong.clone())).await;
         assert_eq!(refused.status, 422, "{wrong}: {}", refused.text);
-        assert!(refused.text.contains(&format!("`{member}`")) || refused.text.contains(&format!("\"{member}\"")), "{}", refused.text);
+        assert!(
+            refused.text.contains(&format!("`{member}`")) || refused.text.contains(&format!("\"{member}\"")),
+            "{}",
+            refused.text
+        );
     }
     // No URL is taken for a sink.
     let disguised = json!({ "webhook_url": format!("sink://events/{TOPIC}") });
@@ -260,9 +274,14 @@ async fn what_the_broker_never_takes_fails_alone() {
     world.hooks().await;
     assert_eq!(numbers(&stream).await["entente.all"], [0, 2, 4]);
     let failed = admin.get(&format!("{}/deliveries?status=failed", path(&made))).await.ok();
-    let errors: Vec<&str> = failed.as_array().unwrap().iter().map(|one| one["attempts"][0]["error"].as_str().unwrap()).collect();
+    let errors: Vec<&str> =
+        failed.as_array().unwrap().iter().map(|one| one["attempts"][0]["error"].as_str().unwrap()).collect();
     assert_eq!(errors.len(), 2, "{failed}");
-    assert!(errors[0].starts_with("it has more than the 1048576 bytes") && errors[1].starts_with("the stream does not take it"), "{errors:?}");
+    assert!(
+        errors[0].starts_with("it has more than the 1048576 bytes")
+            && errors[1].starts_with("the stream does not take it"),
+        "{errors:?}"
+    );
     assert_eq!(admin.get(&path(&made)).await.ok()["active"], true);
     world.end().await;
 }
@@ -277,9 +296,11 @@ async fn a_wrong_password_and_a_missing_stream_are_told_and_lose_nothing() {
     let without = World::on(Setup::default(), world.database.clone()).await;
     stream.delete().await;
     send_number(&ada, &channel, 0).await;
-    for (server, error) in
-        [(&stranger, "authorization violation"), (&without, "has no sink `events`"), (&world, "stream not found")]
-    {
+    for (server, error) in [
+        (&stranger, "authorization violation"),
+        (&without, "has no sink `events`"),
+        (&world, "stream not found"),
+    ] {
         for one in [&stranger, &without, &world] {
             one.clock.advance(400);
         }
@@ -300,7 +321,10 @@ async fn a_wrong_password_and_a_missing_stream_are_told_and_lose_nothing() {
 async fn many_write_to_one_subject_and_each_subscription_has_its_own() {
     let Site { stream, world, admin, ada, nats: _nats, place: _place } = Site::start(window()).await;
     let (_, channel) = talk(&ada, json!({})).await;
-    let made = [publish(&admin, json!({ "topic": "entente.all" })).await, publish(&admin, json!({ "topic": "entente.all" })).await];
+    let made = [
+        publish(&admin, json!({ "topic": "entente.all" })).await,
+        publish(&admin, json!({ "topic": "entente.all" })).await,
+    ];
     for n in 0..40 {
         send_number(&ada, &channel, n).await;
     }
@@ -319,7 +343,8 @@ async fn many_write_to_one_subject_and_each_subscription_has_its_own() {
     for one in &made {
         let name = format!(".{}", one["id"].as_str().unwrap());
         let own = messages.iter().filter(|message| message.header("nats-msg-id").ends_with(&name));
-        let numbers: Vec<u64> = own.map(|message| message.body()["data"]["payload"]["n"].as_u64().unwrap()).collect();
+        let numbers: Vec<u64> =
+            own.map(|message| message.body()["data"]["payload"]["n"].as_u64().unwrap()).collect();
         assert_eq!(numbers, (0..40).collect::<Vec<u64>>());
     }
     world.end().await;
@@ -367,7 +392,9 @@ async fn servers_that_are_frozen_and_killed_lose_nothing_and_write_nothing_twice
     };
     let (mut a, _) = launch(&places[0]).start().await;
     let (b, _) = launch(&places[1]).start().await;
-    let world = World::on(Setup { live: true, ..setup(file(&places[0], "own", &nats.url())) }, database.clone()).await;
+    let world =
+        World::on(Setup { live: true, ..setup(file(&places[0], "own", &nats.url())) }, database.clone())
+            .await;
     let admin = world.admin().await;
     let key = json!({ "scopes": ["admin", "intents:read", "channels:read"], "act_as": ["*"] });
     admin.post("/principals", json!({ "id": "service.ops", "kind": "service" })).await.is(201);

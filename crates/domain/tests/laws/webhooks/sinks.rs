@@ -1,10 +1,10 @@
 //! Sinks: topics stay within what the operator allows, whatever an event is called.
 
 use entente_domain::ids::IntentId;
+use entente_domain::refusal::Code;
 use entente_domain::webhooks::formats::BodyFormat;
 use entente_domain::webhooks::sinks::{Sink, SinkRule, is_topic};
 use entente_domain::webhooks::{EndpointAsk, EndpointChange};
-use entente_domain::refusal::Code;
 use proptest::prelude::*;
 
 use super::{ask, made};
@@ -20,7 +20,16 @@ fn a_topic_begins_as_the_operator_says() {
     for topic in ["entente.all", "entente.{intent_id}.{type}", "entente.a-{type}_b"] {
         assert!(sink(topic).check(&rule).is_ok(), "{topic}");
     }
-    for topic in ["entente", "entente.", "other.all", "{type}", "entente.*", "entente.a.", "entente.{other}", "entente.{{type}}"] {
+    for topic in [
+        "entente",
+        "entente.",
+        "other.all",
+        "{type}",
+        "entente.*",
+        "entente.a.",
+        "entente.{other}",
+        "entente.{{type}}",
+    ] {
         assert!(sink(topic).check(&rule).is_err(), "{topic}");
     }
 }
@@ -38,8 +47,12 @@ fn a_sink_has_one_form_and_keeps_its_topic() {
     let endpoint = with(None).unwrap();
     assert_eq!((endpoint.format, endpoint.sink()), (BodyFormat::CloudEvents, Some(sink("entente.all"))));
     assert_eq!(with(Some(BodyFormat::Standard)).err(), Some(Code::Unprocessable));
-    assert_eq!(made(EndpointAsk { sink: Some(sink("entente.all")), ..ask() }).err(), Some(Code::Unprocessable));
-    let moved = EndpointChange { url: Some("https://hooks.example/".to_owned()), ..EndpointChange::default() };
+    assert_eq!(
+        made(EndpointAsk { sink: Some(sink("entente.all")), ..ask() }).err(),
+        Some(Code::Unprocessable)
+    );
+    let moved =
+        EndpointChange { url: Some("https://hooks.example/".to_owned()), ..EndpointChange::default() };
     assert!(endpoint.changed(moved, at(2)).is_err());
 }
 
