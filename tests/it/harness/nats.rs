@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Places of the program that are not on the path of every user.
 const PLACES: [&str; 3] = ["/usr/sbin", "/opt/homebrew/bin", "/usr/local/bin"];
 
+/// Largest message of a server with streams, in bytes.
+pub const MAX_PAYLOAD: usize = 131_072;
+
 /// A NATS server, running or killed.
 pub struct Nats {
     child: Child,
@@ -42,6 +45,9 @@ fn spawn(port: u16, place: &Place, streams: bool) -> Child {
     let mut command = Command::new(program());
     command.args(["--addr", "127.0.0.1", "--port", &port, "--user", "entente", "--pass", "se/cret"]);
     if streams {
+        let config = place.0.join("server.conf");
+        fs::write(&config, format!("max_payload: {MAX_PAYLOAD}\n")).unwrap();
+        command.arg("--config").arg(config);
         command.arg("--jetstream").arg("--store_dir").arg(place.0.join("streams"));
     }
     command.current_dir(&place.0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
