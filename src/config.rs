@@ -18,6 +18,7 @@ pub mod peers;
 pub mod provider;
 mod quotas;
 mod sessions;
+pub mod sinks;
 mod site;
 pub mod smtp;
 pub mod templates;
@@ -55,6 +56,7 @@ use self::http::HttpConfig;
 use self::names::Judged;
 use self::peers::PeerConfig;
 use self::provider::ProviderConfig;
+use self::sinks::SinkConfig;
 use self::smtp::SmtpConfig;
 use self::tls::TlsConfig;
 
@@ -181,6 +183,8 @@ pub struct WebhookConfig {
     pub retention: Duration,
     /// Subscriptions per principal at most.
     pub per_principal: u32,
+    /// Brokers that subscriptions may publish to.
+    pub sinks: Vec<SinkConfig>,
 }
 
 /// Errors in the configuration, each with the name of its variable.
@@ -266,6 +270,7 @@ impl Reader<'_> {
                     ),
             ),
             per_principal: self.number("ENTENTE_WEBHOOKS_PER_PRINCIPAL", 1_000, 1..=1_000_000),
+            sinks: self.sinks(),
         }
     }
 

@@ -432,6 +432,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
             timeout: config.webhooks.timeout,
             retention: config.webhooks.retention,
             per_principal: config.webhooks.per_principal,
+            sinks: config.webhooks.sinks.iter().map(|sink| (sink.name.clone(), sink.rule())).collect(),
         },
         token_secret: config.token_secret.clone(),
     }

@@ -1,6 +1,9 @@
 //! Webhook delivery: signs and sends queued deliveries, and records the outcomes
 //! (`kernel/src/webhooks/deliveries.rs`). No transaction is open during a request, and a receiver that hangs delays
-//! only its own deliveries.
+//! only its own deliveries. Those of a sink are published to a broker instead (`deliver/sinks.rs`).
+
+mod jetstream;
+pub mod sinks;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +15,7 @@ use entente_domain::traces::Trace;
 use entente_domain::webhooks::formats::BodyFormat;
 use entente_domain::webhooks::retries::Failure;
 use entente_domain::webhooks::signing::Secrets;
+use entente_domain::webhooks::sinks::Sink;
 use entente_kernel::Outcome;
 use entente_kernel::webhooks::deliveries;
 use entente_kernel::webhooks::deliveries::{Attempted, Batch, Due, EndpointLease, Next};
@@ -22,6 +26,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use self::sinks::Sinks;
 use super::egress::{Answer, Egress, RequestFailure};
 use super::lookout::{DELIVERIES, Lookout};
 use super::standstill::Standstill;
@@ -43,6 +48,7 @@ pub struct WebhookSender {
     /// Context for the operations.
     pub ctx: Ctx,
     egress: Egress,
+    sinks: Sinks,
     /// The server's public URL, which `CloudEvents` name as their source; empty without one.
     origin: String,
     node: NodeId,
@@ -81,13 +87,14 @@ impl WebhookSender {
     pub fn new(
         ctx: Ctx,
         egress: Egress,
+        sinks: Sinks,
         origin: String,
         node: NodeId,
         concurrency: usize,
         draining: CancellationToken,
     ) -> Self {
         let (freed, standstill) = (Notify::new(), Arc::default());
-        Self { ctx, egress, origin, node, concurrency, draining, freed, standstill }
+        Self { ctx, egress, sinks, origin, node, concurrency, draining, freed, standstill }
     }
 
     /// Delivers until the server drains.
@@ -158,7 +165,11 @@ impl WebhookSender {
             let loaded = timely(TURN, deliveries::load(&self.ctx, lease)).await?;
             let Some(batch) = loaded else { return Ok(()) };
             let url = batch.url.clone();
-            match self.send(lease, batch).await? {
+            let sent = match Sink::parse(&url) {
+                Some(sink) => self.publish(lease, batch, &sink).await?,
+                None => self.send(lease, batch).await?,
+            };
+            match sent {
                 Next::Continue => {}
                 Next::Pause | Next::Lost => return Ok(()),
                 Next::Disable(reason) => {

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::{Database, named_database};
 use super::{Done, Failure};
+use crate::background::deliver::sinks::Sinks;
 use crate::background::egress::{SystemNames, Trust};
 use crate::config::Config;
 use crate::config::bus::BusConfig;
@@ -117,6 +118,7 @@ pub(super) async fn doctor() -> Done {
         }
     }
     ask_provider(&mut findings, &config).await?;
+    ask_sinks(&mut findings, &config).await?;
     match config.database_url.as_deref().map(entente_store::options) {
         Some(Some(options)) => {
             findings.note(&format!(
@@ -152,6 +154,19 @@ async fn ask_provider(findings: &mut Findings, config: &Config) -> Done {
             findings.note("the OpenID Connect provider answers, and its addresses and keys can be used")?;
         }
         Err(fault) => findings.say(false, &format!("ENTENTE_OIDC_ISSUER: nobody can log in: {fault}"))?,
+    }
+    Ok(())
+}
+
+/// Asks each sink whether events can be published to it.
+async fn ask_sinks(findings: &mut Findings, config: &Config) -> Done {
+    let sinks = Sinks::new(&config.webhooks.sinks, config.webhooks.timeout);
+    for (name, checked) in sinks.check().await {
+        match checked {
+            Ok(()) => findings.note(&format!("the sink {name} answers, and its stream exists"))?,
+            Err(why) => findings
+                .say(false, &format!("ENTENTE_SINKS_FILE: nothing can be published to {name}: {why}"))?,
+        }
     }
     Ok(())
 }

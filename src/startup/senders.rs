@@ -12,6 +12,7 @@ use entente_store::Pool;
 use super::StartError;
 use crate::background::Senders;
 use crate::background::deliver::WebhookSender;
+use crate::background::deliver::sinks::Sinks;
 use crate::background::egress::{Egress, Trust};
 use crate::background::federate::FederationSender;
 use crate::background::notify::{Mailer, Notifier};
@@ -33,8 +34,9 @@ pub(super) fn senders(
     let sending = ctx.with_pool(webhooks.clone());
     let draining = || tasks.draining().clone();
     let permits = config.webhooks.concurrency;
+    let sinks = Sinks::new(&config.webhooks.sinks, config.webhooks.timeout);
     let origin = config.site.url().unwrap_or_default().to_owned();
-    let webhooks = WebhookSender::new(sending.clone(), egress()?, origin, node, permits, draining());
+    let webhooks = WebhookSender::new(sending.clone(), egress()?, sinks, origin, node, permits, draining());
     let mailer = config.smtp.as_ref().map(|smtp| Mailer::new(smtp, &trust.authorities));
     let mailer = mailer.transpose().map_err(StartError::Egress)?;
     let host = if address.ip().is_unspecified() {

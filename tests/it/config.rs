@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use entente::config::Config;
+use entente::config::{Config, sinks};
 
 /// Returns the variables that `.env.example` documents: `NAME=value` and `# NAME=value`.
 fn documented() -> Vec<(String, String)> {
@@ -150,4 +150,34 @@ fn a_provider_of_accounts_is_set_as_a_whole() {
         let said = read(name, value).unwrap_err();
         assert!(said.contains(told) && !said.contains("horse"), "{said}");
     }
+}
+
+#[test]
+fn a_sink_is_a_broker_with_a_stream_and_a_prefix() {
+    let secret = |name: &str| (name == "NATS_PASSWORD").then(|| "horse/battery".to_owned());
+    let with = |name: &str, url: &str, stream: &str, prefix: &str| {
+        let sink = serde_json::json!({ "name": name, "url": url, "stream": stream, "prefix": prefix });
+        sinks::read(&serde_json::json!({ "sinks": [sink] }).to_string(), &secret)
+    };
+    let url = "nats://entente:${NATS_PASSWORD}@nats.internal:4222";
+    let read = with("events", "tls://nats.internal:4222", "ENTENTE", "entente.").unwrap();
+    assert_eq!((read[0].name.as_str(), read[0].rule().prefix.as_str()), ("events", "entente."));
+    // Only what a URL is made of: the password here must be escaped.
+    for (name, url, stream, prefix, told) in [
+        ("a b", "nats://a", "S", "p.", "is no name"),
+        ("a", "nats://a", "S.T", "p.", "`stream`"),
+        ("a", "nats://a", "S", "", "`prefix`"),
+        ("a", "nats://a", "S", "p..", "`prefix`"),
+        ("a", "nats://a", "S", "p.>", "`prefix`"),
+        ("a", "amqp://a", "S", "p.", "`url`"),
+        ("a", url, "S", "p.", "`url`"),
+        ("a", "nats://${OTHER}@a", "S", "p.", "OTHER is not set"),
+    ] {
+        let said = with(name, url, stream, prefix).unwrap_err();
+        assert!(said.contains(told) && !said.contains("horse"), "{told}: {said}");
+    }
+    let twice = r#"{"sinks": [{"name": "a", "url": "nats://a", "stream": "S", "prefix": "p"}, {"name": "a", "url": "nats://b", "stream": "S", "prefix": "p"}]}"#;
+    assert_eq!(sinks::read(twice, &secret).unwrap_err(), "two sinks have one name");
+    let shown = format!("{:?}", with("a", "nats://entente:donkey@a", "S", "p.").unwrap());
+    assert!(!shown.contains("donkey"), "{shown}");
 }

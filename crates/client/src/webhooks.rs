@@ -21,12 +21,18 @@ pub(super) struct Webhooks {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Subscribe a URL to events; prints the secret, which is shown only once
+    /// Subscribe a URL or a sink to events; prints the secret, which is shown only once
     #[command(alias = "add")]
     Create {
         /// The receiver's URL
-        #[arg(value_name = "URL")]
-        to: String,
+        #[arg(value_name = "URL", required_unless_present = "sink", conflicts_with = "sink")]
+        to: Option<String>,
+        /// A broker of the server's settings, to publish to instead
+        #[arg(long, value_name = "NAME", requires = "topic")]
+        sink: Option<String>,
+        /// The topic at the sink, such as `entente.{intent_id}.{type}`
+        #[arg(long, requires = "sink")]
+        topic: Option<String>,
         /// Only events of this intent
         #[arg(long)]
         intent: Option<String>,
@@ -39,7 +45,7 @@ enum Verb {
         /// When the subscription ends
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
-        /// Form of the bodies: standard or cloudevents [default: standard]
+        /// Form of the bodies: standard or cloudevents [default: standard, for a sink cloudevents]
         #[arg(long)]
         format: Option<String>,
     },
@@ -99,9 +105,9 @@ impl Webhooks {
         let api = self.remote.api()?;
         let path = |id: &str, rest: &str| format!("/subscriptions/{}{rest}", segment(id));
         let answer = match self.verb {
-            Verb::Create { to, intent, channel, events, until, format } => {
+            Verb::Create { to, sink, topic, intent, channel, events, until, format } => {
                 let body = json!({
-                    "webhook_url": to, "intent_id": intent, "channel_id": channel, "event_types": events,
+                    "webhook_url": to, "sink": sink, "topic": topic, "intent_id": intent, "channel_id": channel, "event_types": events,
                     "expires_at": until, "format": format,
                 });
                 api.post("/subscriptions", &body).await?
@@ -125,6 +131,7 @@ impl Webhooks {
             Verb::Rotate { id } => api.post(&path(&id, "/rotate"), &json!({})).await?,
             Verb::Delete { id } => api.delete(&path(&id, "")).await?,
         };
-        self.remote.show(&answer, &["id", "webhook_url", "event_types", "intent_id", "active", "last_error"])
+        self.remote
+            .show(&answer, &["id", "webhook_url", "sink", "event_types", "intent_id", "active", "last_error"])
     }
 }

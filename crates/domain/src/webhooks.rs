@@ -1,9 +1,11 @@
 //! Receivers of webhooks: subscriptions (RFC-0006) and agents' endpoints (RFC-0016), their filters and their status.
-//! Forms of bodies are in `formats.rs`, signing is in `signing.rs`, retries in `retries.rs`, address restrictions in `egress.rs`.
+//! Forms of bodies are in `formats.rs`, sinks at brokers in `sinks.rs`, signing is in `signing.rs`, retries in `retries.rs`, address
+//! restrictions in `egress.rs`.
 
 pub mod formats;
 pub mod retries;
 pub mod signing;
+pub mod sinks;
 
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
@@ -18,6 +20,7 @@ use crate::log::kinds::{MESSAGE_EVENTS, names};
 use crate::refusal::{Code, Refusal};
 use crate::webhooks::formats::BodyFormat;
 use crate::webhooks::signing::Scheme;
+use crate::webhooks::sinks::Sink;
 
 /// Event type of a delivered message (RFC-0021 §2.4), and its alias in filters (OI-10.7.1).
 pub const MESSAGE: [&str; 2] = MESSAGE_EVENTS;
@@ -142,7 +145,7 @@ pub struct Endpoint {
     pub portfolio_id: Option<PortfolioId>,
     /// Event types, globs with `*`; empty for all.
     pub event_types: Vec<String>,
-    /// Target URL; without one nothing is sent (the SDK creates such subscriptions, RFC-0006).
+    /// Target URL, or the address of a sink; without one nothing is sent (the SDK creates such subscriptions, RFC-0006).
     pub url: Option<String>,
     /// Form of the bodies; missing in responses stored by an older server for a retry.
     #[serde(default)]
@@ -174,8 +177,10 @@ pub struct EndpointAsk {
     pub event_types: Vec<String>,
     /// Target URL.
     pub url: Option<String>,
-    /// Form of the bodies.
-    pub format: BodyFormat,
+    /// Sink to publish to instead.
+    pub sink: Option<Sink>,
+    /// Form of the bodies; defaults to the standard one, and to `CloudEvents` for a sink, which has no other.
+    pub format: Option<BodyFormat>,
     /// Signature scheme; defaults to `v1`.
     pub signature: Scheme,
     /// Expiry time.
@@ -196,7 +201,7 @@ pub struct EndpointChange {
 }
 
 impl Endpoint {
-    /// Creates a subscription; whether its URL is allowed is decided by `egress`.
+    /// Creates a subscription; whether its URL is allowed is decided by `egress`, whether its sink is by the operator.
     ///
     /// # Errors
     /// An invalid filter, or an expiry time in the past.
@@ -220,6 +225,8 @@ impl Endpoint {
         }
         check_whole(kind, &ask.event_types)?;
         check_rings(narrowed || ask.portfolio_id.is_some(), &ask.event_types)?;
+        let format = check_format(&ask)?;
+        let url = ask.sink.map(|sink| sink.address()).or(ask.url);
         Ok(Self {
             id,
             kind,
@@ -229,8 +236,8 @@ impl Endpoint {
             channel_id: ask.channel_id,
             portfolio_id: ask.portfolio_id,
             event_types: ask.event_types,
-            url: ask.url,
-            format: ask.format,
+            url,
+            format,
             signature: ask.signature,
             public_key: None,
             created_at: now,
@@ -285,6 +292,10 @@ impl Endpoint {
                     "An agent's endpoint is changed by registering the agent with another `endpoint`.";
                 return Err(Refusal::field(Code::Unprocessable, "webhook_url", "agent", message));
             }
+            if self.sink().is_some() {
+                let message = "A subscription to a sink keeps its topic. Make another one, and delete this.";
+                return Err(Refusal::field(Code::Unprocessable, "webhook_url", "sink", message));
+            }
             next.url = Some(url);
         }
         match change.active {
@@ -293,6 +304,12 @@ impl Endpoint {
             None => {}
         }
         Ok(next)
+    }
+
+    /// Returns the sink that it publishes to, if it has no URL.
+    #[must_use]
+    pub fn sink(&self) -> Option<Sink> {
+        self.url.as_deref().and_then(Sink::parse)
     }
 
     /// Returns whether deliveries are sent at this time.
@@ -318,6 +335,22 @@ impl Endpoint {
     pub fn wants(&self, event_type: &str) -> bool {
         let said = |name: &str| self.event_types.iter().any(|glob| glob_matches(glob, name));
         self.event_types.is_empty() || names(event_type).any(said)
+    }
+}
+
+/// Returns the form of a subscription's bodies.
+fn check_format(ask: &EndpointAsk) -> Result<BodyFormat, Refusal> {
+    let Some(_) = &ask.sink else { return Ok(ask.format.unwrap_or_default()) };
+    if ask.url.is_some() {
+        let message = "A subscription has a `webhook_url` or a `sink`. Name one of them.";
+        return Err(Refusal::field(Code::Unprocessable, "sink", "either", message));
+    }
+    match ask.format {
+        None | Some(BodyFormat::CloudEvents) => Ok(BodyFormat::CloudEvents),
+        Some(BodyFormat::Standard) => {
+            let message = "A sink gets CloudEvents. Leave out `format`.";
+            Err(Refusal::field(Code::Unprocessable, "format", "sink", message))
+        }
     }
 }
 

@@ -7,11 +7,13 @@ pub mod fanout;
 pub mod replays;
 mod rings;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use entente_domain::clock::Timestamp;
 use entente_domain::egress::Allowed;
 use entente_domain::ids::{ChannelId, IntentId};
+use entente_domain::webhooks::sinks::SinkRule;
 use tokio::sync::{Mutex, Notify};
 
 use crate::log::Record;
@@ -30,6 +32,8 @@ pub struct WebhookSettings {
     pub retention: Duration,
     /// Maximum number of subscriptions of one principal.
     pub per_principal: u32,
+    /// Brokers that subscriptions may name as sinks.
+    pub sinks: BTreeMap<String, SinkRule>,
 }
 
 /// A delivery's content, the same for all receivers.

@@ -8,7 +8,7 @@ use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{complaint, text};
 use crate::harness::process::Place;
-use crate::harness::{Cluster, PgBouncer};
+use crate::harness::{Cluster, Nats, PgBouncer, json};
 
 /// Runs the program in its own directory.
 fn entente(place: &Place, command: &str, settings: &[(&str, &str)]) -> Output {
@@ -152,4 +152,33 @@ async fn the_doctor_finds_a_pooler_and_the_way_around_it() {
     // Without a pooler there is nothing to lead around.
     let output = entente(&place, "doctor", &[("ENTENTE_DIRECT_DATABASE_URL", &direct)]);
     assert!(!output.status.success() && !said(&output).contains(&database), "{}", said(&output));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_asks_the_brokers() {
+    let (place, nats) = (Place::new("doctor-sinks"), Nats::streaming());
+    nats.stream("ENTENTE", "entente.>", json!({})).await;
+    let sink = |name: &str, url: &str, stream: &str| json!({ "name": name, "url": url, "stream": stream, "prefix": "entente." });
+    let nowhere = format!("nats://entente:opensesame@127.0.0.1:{}", closed());
+    let sinks = [
+        sink("good", &nats.url(), "ENTENTE"),
+        sink("gone", &nowhere, "ENTENTE"),
+        sink("other", &nats.url(), "OTHER"),
+    ];
+    let path = place.0.join("sinks.json");
+    std::fs::write(&path, json!({ "sinks": sinks }).to_string()).unwrap();
+    let empty = place.0.join("none");
+    let settings =
+        [("ENTENTE_SINKS_FILE", path.to_str().unwrap()), ("ENTENTE_DATA_DIR", empty.to_str().unwrap())];
+    let output = entente(&place, "doctor", &settings);
+    let said = said(&output);
+    assert!(!output.status.success(), "{said}");
+    for part in [
+        "the sink good answers",
+        "nothing can be published to gone: not connected",
+        "nothing can be published to other: stream OTHER: stream not found",
+    ] {
+        assert!(said.contains(part), "{part} is not said: {said}");
+    }
+    assert!(!said.contains("opensesame"), "{said}");
 }

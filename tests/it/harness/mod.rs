@@ -43,7 +43,7 @@ pub use cable::Cable;
 pub use client::{Client, Reply, http};
 pub use cluster::{Cluster, watch};
 pub use hooks::subscribe;
-pub use nats::{Nats, TestBus};
+pub use nats::{MAX_PAYLOAD, Nats, Stream, Streamed, TestBus};
 pub use pgbouncer::PgBouncer;
 pub use proxy::Proxy;
 pub use receiver::{Act, Got, Receiver};

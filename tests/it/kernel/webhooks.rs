@@ -5,6 +5,7 @@ pub(crate) mod formats;
 pub(crate) mod pushes;
 pub(crate) mod replays;
 pub(crate) mod shifts;
+pub(crate) mod sinks;
 
 use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 use entente_domain::ids::EndpointId;

@@ -9906,8 +9906,15 @@ export interface components {
             /** @description Secret of the client's own; generated if omitted. */
             secret?: string | null;
             signature?: components["schemas"]["Scheme"] | null;
+            /**
+             * @description Name of a broker that the operator has configured, to which the events are published as CloudEvents instead, each once and in
+             *     the order of its intent; requires the scope `admin`.
+             */
+            sink?: string | null;
             /** @description The subscribing agent: only events visible to it are sent; defaults to the acting agent. */
             subscriber_id?: string | null;
+            /** @description Topic at the `sink` (a subject of NATS), within what the operator allows; `{intent_id}` and `{type}` are those of each event. */
+            topic?: string | null;
             /** @description URL that receives deliveries; if omitted, nothing is sent: follow a stream instead. */
             webhook_url?: string | null;
         };
@@ -11185,10 +11192,14 @@ export interface components {
             secret?: string | null;
             /** @description Signature scheme of deliveries (Standard Webhooks). */
             signature: components["schemas"]["Scheme"];
+            /** @description For a subscription without a URL: the operator's broker that the events are published to. */
+            sink?: string | null;
             /** @description Same as `subscriber_id`. */
             subscriberId: string;
             /** @description The subscribing agent: only events visible to it are sent. */
             subscriber_id: string;
+            /** @description Topic at that broker. */
+            topic?: string | null;
             /** @description Same as `webhook_url`. */
             webhookUrl?: string | null;
             /** @description URL that receives the deliveries. */

@@ -64,6 +64,15 @@ impl BodyFormat {
         }
     }
 
+    /// Returns the `source` of an event: the intent whose log has the record, or the server.
+    #[must_use]
+    pub fn source(origin: &str, intent: Option<IntentId>) -> String {
+        match intent {
+            Some(intent) => format!("{origin}/api/v1/intents/{intent}"),
+            None => format!("{origin}/api/v1"),
+        }
+    }
+
     /// Returns a stored body in this form. `id` is the `webhook-id`; `origin` is the server's public URL, or empty; the intent is
     /// the one whose log has the record, if any.
     ///
@@ -82,14 +91,10 @@ impl BodyFormat {
             return body;
         }
         let Ok(stored) = serde_json::from_str::<Stored<'_>>(&body) else { return body };
-        let source = match intent {
-            Some(intent) => format!("{origin}/api/v1/intents/{intent}"),
-            None => format!("{origin}/api/v1"),
-        };
         let written = serde_json::to_string(&CloudEvent {
             specversion: "1.0",
             id,
-            source,
+            source: Self::source(origin, intent),
             r#type: &stored.r#type,
             time: &stored.timestamp,
             datacontenttype: "application/json",

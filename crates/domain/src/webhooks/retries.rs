@@ -1,8 +1,8 @@
 //! Retry schedule of webhook deliveries, and the decision to disable a receiver: pure arithmetic over past attempts.
 //!
-//! There are two independent clocks. Each delivery follows the schedule of Standard Webhooks, over about a day. Each
+//! There are two independent clocks. Each delivery to a URL follows the schedule of Standard Webhooks, over about a day. Each
 //! receiver is paused after a failure, so that a hanging or unreachable one costs an occasional attempt instead of
-//! one per delivery.
+//! one per delivery. Deliveries to a broker have the second clock only: their order is kept.
 
 use crate::clock::Timestamp;
 
@@ -27,6 +27,10 @@ pub enum Failure {
     TimedOut,
     /// The receiver could not be reached, or its address is forbidden.
     Unreachable,
+    /// A broker did not take it, or did not say so. It keeps its place, because what comes after it must wait.
+    Held,
+    /// A broker will never take it: it is too large.
+    Refused,
 }
 
 impl Failure {
@@ -43,8 +47,15 @@ impl Failure {
             Self::Status(status) => {
                 status >= 500 || matches!(status, 408 | 425 | 429) || (300..400).contains(&status)
             }
-            Self::TimedOut | Self::Unreachable => true,
+            Self::TimedOut | Self::Unreachable | Self::Held => true,
+            Self::Refused => false,
         }
+    }
+
+    /// Returns whether the delivery is tried again at its place, as often as it takes, and not by the schedule.
+    #[must_use]
+    pub fn keeps_place(self) -> bool {
+        self == Self::Held
     }
 
     /// Returns whether the receiver has gone permanently.
@@ -54,12 +65,16 @@ impl Failure {
     }
 }
 
-/// Returns the milliseconds until the next attempt after `made` attempts; `None` if there are no attempts left.
+/// Returns the milliseconds until the next attempt after `made` attempts; `None` if there are no attempts left, or if another one
+/// would be in vain.
 ///
 /// `Retry-After` counts between once and twice the scheduled time; without it the time varies by a fifth either way,
 /// so that deliveries that failed together are not retried together.
 #[must_use]
 pub fn again_after(made: u32, failure: Failure, retry_after: Option<u32>, chance: u64) -> Option<u64> {
+    if failure == Failure::Refused {
+        return None;
+    }
     let step = usize::try_from(made.checked_sub(1)?).ok()?;
     let base = u64::from(*SCHEDULE.get(step)?) * 1_000;
     let wait = match retry_after {

@@ -2,6 +2,7 @@
 
 mod retries;
 mod signing;
+mod sinks;
 
 use entente_domain::clock::plus_seconds;
 use entente_domain::ids::{EndpointId, IntentId};
@@ -15,7 +16,8 @@ use crate::any::{Dice, at, moment};
 
 fn ask() -> EndpointAsk {
     EndpointAsk {
-        format: BodyFormat::Standard,
+        format: None,
+        sink: None,
         mailbox: false,
         intent_id: None,
         channel_id: None,

@@ -8,6 +8,7 @@ use entente_domain::limits::{DURATION_SECONDS, PAGE};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::webhooks::formats::BodyFormat;
 use entente_domain::webhooks::signing::{Scheme, Secret};
+use entente_domain::webhooks::sinks::Sink;
 use entente_domain::webhooks::{DisabledReason, EndpointAsk, EndpointChange, EndpointKind};
 use entente_kernel::webhooks::endpoints;
 use entente_kernel::webhooks::endpoints::{EndpointFilter, EndpointView, ROTATION_OVERLAP_SECONDS};
@@ -65,6 +66,12 @@ struct SubscriptionBody {
     /// Same as `webhook_url`.
     #[serde(rename = "webhookUrl")]
     webhook_url_camel: Option<String>,
+    /// For a subscription without a URL: the operator's broker that the events are published to.
+    #[schema(example = "events")]
+    sink: Option<String>,
+    /// Topic at that broker.
+    #[schema(example = "entente.{intent_id}.{type}")]
+    topic: Option<String>,
     /// Whether the endpoint has neither expired nor been disabled.
     active: bool,
     /// Why the endpoint is disabled.
@@ -108,6 +115,8 @@ impl SubscriptionBody {
         let EndpointView { endpoint, health, secret } = shown;
         let time = |at| WireTime::new(at, dialect);
         let secret = secret.filter(|secret| secret.scheme() == Scheme::V1);
+        let (sink, topic) = endpoint.sink().map(|sink| (sink.name, sink.topic)).unzip();
+        let url = endpoint.url.clone().filter(|_| sink.is_none());
         Self {
             active: endpoint.active(api.ctx.now()),
             id: endpoint.id,
@@ -122,8 +131,10 @@ impl SubscriptionBody {
             channel_id: endpoint.channel_id,
             event_types: endpoint.event_types.clone(),
             event_types_camel: endpoint.event_types,
-            webhook_url: endpoint.url.clone(),
-            webhook_url_camel: endpoint.url,
+            webhook_url: url.clone(),
+            webhook_url_camel: url,
+            sink,
+            topic,
             disabled_reason: endpoint.disabled.map(|(_, reason)| reason),
             disabled_at: endpoint.disabled.map(|(at, _)| time(at)),
             expires_at: endpoint.expires_at.map(time),
@@ -151,6 +162,14 @@ struct SubscribeBody {
     /// URL that receives deliveries; if omitted, nothing is sent: follow a stream instead.
     #[serde(alias = "webhookUrl", alias = "url", alias = "callback_url")]
     webhook_url: Option<String>,
+    /// Name of a broker that the operator has configured, to which the events are published as CloudEvents instead, each once and in
+    /// the order of its intent; requires the scope `admin`.
+    #[expect(clippy::doc_markdown, reason = "the text is the document's, and CloudEvents is a name")]
+    #[schema(example = "events")]
+    sink: Option<String>,
+    /// Topic at the `sink` (a subject of NATS), within what the operator allows; `{intent_id}` and `{type}` are those of each event.
+    #[schema(example = "entente.{intent_id}.{type}")]
+    topic: Option<String>,
     /// Only events of this intent; defaults to everything visible to the subscriber.
     #[serde(alias = "intentId")]
     intent_id: Option<String>,
@@ -174,7 +193,7 @@ struct SubscribeBody {
     #[serde(alias = "expiresAt")]
     expires_at: Option<GivenTime>,
     /// Form of the bodies: `standard` (`type`, `timestamp` and `data`, as in Standard Webhooks) or `cloudevents` (CloudEvents 1.0,
-    /// structured mode); defaults to `standard`.
+    /// structured mode); defaults to `standard`, and to `cloudevents` for a sink.
     #[expect(clippy::doc_markdown, reason = "the text is the document's, and CloudEvents is a name")]
     format: Option<BodyFormat>,
     /// `v1` (HMAC-SHA256) or `v1a` (Ed25519); defaults to `v1`.
@@ -197,6 +216,17 @@ fn subscriber(asker: &Asker, said: &SubscribeBody, strict: bool) -> Result<(Stri
         return Err(Refusal::field(Code::Unprocessable, "subscriber_id", "mailbox", message));
     }
     Ok((entity.clone(), true))
+}
+
+fn sink(name: Option<String>, topic: Option<String>) -> Result<Option<Sink>, Refusal> {
+    match (name, topic) {
+        (Some(name), Some(topic)) => Ok(Some(Sink { name, topic })),
+        (None, None) => Ok(None),
+        _ => {
+            let message = "A `sink` needs a `topic`, and a `topic` a `sink`.";
+            Err(Refusal::field(Code::Unprocessable, "topic", "missing", message))
+        }
+    }
 }
 
 /// Subscribe to webhooks
@@ -229,7 +259,8 @@ async fn subscribe(
         portfolio_id: portfolio,
         event_types: said.event_types.unwrap_or_default(),
         url: said.webhook_url.filter(|url| !url.is_empty()),
-        format: said.format.unwrap_or_default(),
+        sink: sink(said.sink, said.topic)?,
+        format: said.format,
         signature,
         expires_at: said.expires_at.map(|end| end.0),
     };

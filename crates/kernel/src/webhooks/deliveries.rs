@@ -4,7 +4,7 @@
 //!
 //! One server at a time holds an endpoint's lease, and sends its deliveries one after the other. So first
 //! attempts keep the order of the log; failed deliveries are retried on their own schedule and hold nothing
-//! up.
+//! up. Deliveries to a broker keep their places instead, and hold up those behind them.
 
 mod endpoint_leases;
 mod log;
@@ -72,6 +72,10 @@ pub struct Due {
     pub intent_id: Option<IntentId>,
     /// The trace that it belongs to.
     pub trace_id: Option<String>,
+    /// Type of its event.
+    pub kind: String,
+    /// Where the broker's log ended at its first attempt, if it may have been published.
+    pub position: Option<i64>,
     /// Number of earlier attempts.
     pub attempts: u32,
 }
@@ -79,7 +83,7 @@ pub struct Due {
 /// The due deliveries of an endpoint.
 #[derive(Debug)]
 pub struct Batch {
-    /// The URL to send to.
+    /// The URL to send to, or the address of a sink.
     pub url: String,
     /// The form of their bodies.
     pub format: BodyFormat,
@@ -231,6 +235,24 @@ async fn sees_channel(
     Ok(found.first().is_some_and(|channel| channel.admits(&visibility.caller.agent)))
 }
 
+/// Notes where a broker's log ends before deliveries are published there for the first time, and extends the lease; false if
+/// another server holds it now.
+///
+/// Nothing is published before this is committed. So whoever holds the next lease knows which deliveries may have arrived, and
+/// behind which place: this server may die, or freeze and go on later.
+///
+/// # Errors
+/// A database error.
+pub async fn begin(ctx: &Ctx, lease: &EndpointLease, positions: &[(i64, i64)]) -> Outcome<bool> {
+    let now = ctx.now();
+    let mut tx = ctx.begin(&[]).await?;
+    let Some(health) = endpoint_leases::lock(&mut tx, lease).await? else { return Ok(false) };
+    rows::save_positions(&mut tx, positions).await?;
+    endpoint_leases::prolong(&mut tx, lease, &health, now + lasting(ctx)).await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
 /// Records the results of attempts, in order, and extends the lease.
 ///
 /// # Errors
@@ -247,6 +269,7 @@ pub async fn record(ctx: &Ctx, lease: &EndpointLease, made: &[Attempted]) -> Out
         let millis = |wait: u64| TimeDelta::milliseconds(i64::try_from(wait).unwrap_or(i64::MAX));
         let (status, again) = match (one.failure, wait) {
             (None, _) => (DeliveryStatus::Delivered, None),
+            (Some(how), _) if how.keeps_place() => (DeliveryStatus::Waiting, None),
             (Some(_), Some(wait)) => (DeliveryStatus::Waiting, Some(now + millis(wait))),
             (Some(_), None) => (DeliveryStatus::Failed, None),
         };

@@ -53,7 +53,7 @@ pub struct EndpointView {
 /// Creates a subscription (RFC-0006).
 ///
 /// # Errors
-/// The subscribed resource is missing or not readable; the URL is not allowed; too many subscriptions.
+/// The subscribed resource is missing or not readable; the URL or sink is not allowed; too many subscriptions.
 pub async fn subscribe(
     ctx: &Ctx,
     caller: &Caller,
@@ -73,7 +73,7 @@ pub async fn subscribe(
         caller.require(Scope::IntentsRead)?;
     }
     let who = caller.acting_as(agent_id.to_owned());
-    check_url(ctx, ask.url.as_deref())?;
+    check_target(ctx, caller, &ask)?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
     if let Some(endpoint) = work.repeated::<Endpoint>()? {
         return Ok(EndpointView { endpoint, health: Health::default(), secret: None });
@@ -140,6 +140,21 @@ async fn scoped(
         ask.intent_id = Some(visit.channel.intent_id);
     }
     Ok(ask)
+}
+
+/// Requires that the server may send to the URL, or that the caller may publish to the sink.
+///
+/// Sinks are for operators: a broker is in the operator's own network, and others read what is published there.
+fn check_target(ctx: &Ctx, caller: &Caller, ask: &EndpointAsk) -> Result<(), Refusal> {
+    let Some(sink) = &ask.sink else { return check_url(ctx, ask.url.as_deref()) };
+    caller.require(Scope::Admin)?;
+    match ctx.settings.webhooks.sinks.get(&sink.name) {
+        Some(rule) => sink.check(rule),
+        None => {
+            let message = format!("The operator has configured no sink `{}`.", sink.name);
+            Err(Refusal::field(Code::Unprocessable, "sink", "unknown", message))
+        }
+    }
 }
 
 fn check_url(ctx: &Ctx, url: Option<&str>) -> Result<(), Refusal> {
@@ -234,6 +249,9 @@ pub async fn change(
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
     let stored = reachable(work.conn(), caller, id).await?;
     let before = &stored.endpoint;
+    if before.sink().is_some() {
+        caller.require(Scope::Admin)?;
+    }
     let own = before.principal_id == caller.principal();
     if !own && (ask.url.is_some() || ask.event_types.is_some() || ask.expires_at.is_some()) {
         let message =

@@ -4373,10 +4373,14 @@ class SubscriptionBody(Record):
     secret: str | None
     # Signature scheme of deliveries (Standard Webhooks).
     signature: str
+    # For a subscription without a URL: the operator's broker that the events are published to.
+    sink: str | None
     # Same as `subscriber_id`.
     subscriberId: str
     # The subscribing agent: only events visible to it are sent.
     subscriber_id: str
+    # Topic at that broker.
+    topic: str | None
     # Same as `webhook_url`.
     webhookUrl: str | None
     # URL that receives the deliveries.

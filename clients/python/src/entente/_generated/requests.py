@@ -2233,7 +2233,7 @@ class NewSubscription(TypedDict, total=False):
     # When the subscription expires.
     expires_at: str | None
     # Form of the bodies: `standard` (`type`, `timestamp` and `data`, as in Standard Webhooks) or `cloudevents`
-    # (CloudEvents 1.0, structured mode); defaults to `standard`.
+    # (CloudEvents 1.0, structured mode); defaults to `standard`, and to `cloudevents` for a sink.
     format: BodyFormat | None
     # Only events of this intent; defaults to everything visible to the subscriber.
     intent_id: str | None
@@ -2246,8 +2246,14 @@ class NewSubscription(TypedDict, total=False):
     secret: str | None
     # `v1` (HMAC-SHA256) or `v1a` (Ed25519); defaults to `v1`.
     signature: Scheme | None
+    # Name of a broker that the operator has configured, to which the events are published as CloudEvents instead,
+    # each once and in the order of its intent; requires the scope `admin`.
+    sink: str | None
     # The subscribing agent: only events visible to it are sent; defaults to the acting agent.
     subscriber_id: str | None
+    # Topic at the `sink` (a subject of NATS), within what the operator allows; `{intent_id}` and `{type}` are those
+    # of each event.
+    topic: str | None
     # URL that receives deliveries; if omitted, nothing is sent: follow a stream instead.
     webhook_url: str | None
 

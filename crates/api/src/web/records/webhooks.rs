@@ -49,7 +49,11 @@ async fn list(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Aske
 }
 
 fn host(endpoint: &Endpoint) -> String {
-    endpoint.url.as_deref().map_or_else(|| "without a URL".to_owned(), url_host)
+    match (endpoint.sink(), &endpoint.url) {
+        (Some(sink), _) => format!("sink {}", sink.name),
+        (None, Some(url)) => url_host(url),
+        (None, None) => "without a URL".to_owned(),
+    }
 }
 
 fn state(endpoint: &Endpoint, health: &Health) -> &'static str {
@@ -123,6 +127,7 @@ fn facts(endpoint: &Endpoint, health: &Health, now: Timestamp) -> Vec<(&'static 
     ];
     facts.extend(endpoint.intent_id.map(|id| ("Intent", vec![Link::intent(id)])));
     facts.extend(endpoint.channel_id.map(|id| ("Channel", vec![Link::channel(id)])));
+    facts.extend(endpoint.sink().map(|sink| ("Topic", vec![Link::plain(sink.topic)])));
     if !endpoint.event_types.is_empty() {
         facts.push(("Types", vec![Link::plain(endpoint.event_types.join(", "))]));
     }

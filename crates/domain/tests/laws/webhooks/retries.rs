@@ -37,6 +37,15 @@ fn what_is_only_this_deliverys_fault_pauses_nobody() {
     assert!(Failure::Status(410).gone() && !Failure::Status(404).gone());
 }
 
+#[test]
+fn a_broker_is_waited_for_at_the_deliverys_place_and_what_it_refuses_is_given_up() {
+    assert!(Failure::Held.keeps_place() && Failure::Held.of_receiver());
+    assert_eq!((pause(1, Failure::Held, None), pause(100, Failure::Held, None)), (1, 300));
+    assert_eq!((again_after(1, Failure::Refused, None, 0), pause(9, Failure::Refused, None)), (None, 0));
+    let schedule = [Failure::Refused, Failure::TimedOut, Failure::Unreachable, Failure::Status(500)];
+    assert!(schedule.iter().all(|failure| !failure.keeps_place()));
+}
+
 proptest! {
     #[test]
     fn a_wait_keeps_to_the_schedule(

@@ -56,7 +56,8 @@ pub async fn queue(
          SELECT u.endpoint_id, u.webhook_id, $3, $4
          FROM UNNEST($1::uuid[], $2::text[]) WITH ORDINALITY AS u (endpoint_id, webhook_id, n) ORDER BY u.n
          ON CONFLICT (webhook_id, endpoint_id) DO UPDATE
-             SET status = 'waiting', attempts = 0, next_attempt_at = excluded.next_attempt_at, finished_at = NULL
+             SET status = 'waiting', attempts = 0, next_attempt_at = excluded.next_attempt_at, finished_at = NULL,
+                 position = NULL
              WHERE $5 AND d.status <> 'waiting'
          RETURNING endpoint_id",
         &what.pairs.iter().map(|(_, endpoint)| endpoint.uuid()).collect::<Vec<_>>(),
@@ -142,6 +143,7 @@ pub(super) struct Waiting {
     seq: Option<i64>,
     pub channel_id: Option<uuid::Uuid>,
     trace_id: Option<String>,
+    position: Option<i64>,
 }
 
 impl Waiting {
@@ -157,6 +159,8 @@ impl Waiting {
             body: self.body,
             intent_id: self.intent_id.map(IntentId::from),
             trace_id: self.trace_id,
+            kind: self.kind,
+            position: self.position,
             attempts: u32::try_from(self.attempts).unwrap_or(0),
         }
     }
@@ -170,8 +174,9 @@ pub(super) async fn due(
     let rows = sqlx::query_as!(
         Waiting,
         "-- deliveries::due
-         SELECT w.id, w.webhook_id, w.attempts, w.type AS kind, w.body, w.intent_id, w.seq, w.channel_id, w.trace_id
-         FROM (SELECT d.id, d.webhook_id, d.attempts, d.next_attempt_at, b.type, b.body, b.intent_id, b.seq, b.channel_id,
+         SELECT w.id, w.webhook_id, w.attempts, w.type AS kind, w.body, w.intent_id, w.seq, w.channel_id, w.trace_id,
+                w.position
+         FROM (SELECT d.id, d.webhook_id, d.attempts, d.next_attempt_at, d.position, b.type, b.body, b.intent_id, b.seq, b.channel_id,
                       b.trace_id, sum(octet_length(b.body)) OVER (
                           ORDER BY d.next_attempt_at, d.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
                FROM webhook_deliveries d JOIN webhook_bodies b ON b.webhook_id = d.webhook_id
@@ -220,6 +225,21 @@ pub(super) async fn change(conn: &mut PgConnection, changes: &[Change], now: Tim
         &changes.iter().map(|one| one.status.as_str()).collect::<Vec<_>>() as &[&str],
         &changes.iter().map(|one| one.again).collect::<Vec<_>>() as &[Option<Timestamp>],
         now
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Stores where the broker's log ended before these deliveries were published; an earlier place stays.
+pub(super) async fn save_positions(conn: &mut PgConnection, positions: &[(i64, i64)]) -> Outcome<()> {
+    let (ids, places): (Vec<i64>, Vec<i64>) = positions.iter().copied().unzip();
+    sqlx::query!(
+        "-- deliveries::save_positions
+         UPDATE webhook_deliveries d SET position = coalesce(d.position, u.position)
+         FROM UNNEST($1::bigint[], $2::bigint[]) AS u (id, position) WHERE d.id = u.id",
+        &ids,
+        &places
     )
     .execute(conn)
     .await?;
