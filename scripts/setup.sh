@@ -198,6 +198,7 @@ environment() {
 }
 environment litellm "LiteLLM's proxy, of which a test makes a gateway,"
 environment a2a "the Python client of A2A"
+environment dsse "what verifies attestations (DSSE, in-toto)"
 
 stamp=tests/web/node_modules/.installed
 if [ ! -e "$stamp" ] || [ tests/web/package-lock.json -nt "$stamp" ]; then
