@@ -162,7 +162,7 @@ proptest! {
     }
 }
 
-/// Replaces every byte of a file by others that cause other kinds of faults.
+/// Replaces every byte of a file by another; neighbours are replaced by bytes that cause other kinds of faults.
 #[test]
 fn each_byte_of_a_file_counts() {
     let (header, lines) = lines(Map::from_iter([("n".to_owned(), json!([1, 0.5, "é"]))]), &[]);
@@ -170,12 +170,11 @@ fn each_byte_of_a_file_counts() {
     assert!(clean(&file));
     for at in 0..file.len() {
         let others = [file[at] ^ 1, file[at] ^ 0x20, b' ', b'"', b'0', b'9', b'e', b'\n', b'A', b'='];
-        for other in [others[at % others.len()], others[(at + 3) % others.len()]] {
-            if other != file[at] {
-                let mut forged = file.clone();
-                forged[at] = other;
-                assert!(!clean(&forged), "byte {at}, {} for {}", char::from(other), char::from(file[at]));
-            }
+        let other = others[at % others.len()];
+        if other != file[at] {
+            let mut forged = file.clone();
+            forged[at] = other;
+            assert!(!clean(&forged), "byte {at}, {} for {}", char::from(other), char::from(file[at]));
         }
     }
 }
