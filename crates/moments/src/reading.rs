@@ -131,7 +131,7 @@ pub async fn of_intent(
     now: Timestamp,
 ) -> Outcome<(Vec<MomentView>, Option<MomentId>)> {
     let rows = select!(
-        "moments::of_intent",
+        "moments::after",
         "WHERE m.intent_id = $1 AND m.id > $2 ORDER BY m.id LIMIT $3",
         intent.uuid(),
         after.uuid(),

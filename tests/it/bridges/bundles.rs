@@ -32,7 +32,8 @@ impl Scene {
         let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
         let (bob, human) = (world.agent("agent.bob").await, world.human("human.ada").await);
         register(&ada, "agent.ada", &key(1)).await;
-        let (intent, channel) = talk(&ada, json!({ "members": ["agent.bob"] })).await;
+        let (intent, channel) =
+            talk(&ada, json!({ "members": ["agent.bob"], "member_policy": "explicit" })).await;
         let path = format!("/intents/{intent}");
         ada.post(&format!("{path}/events"), proved(&intent, "agent.ada", "signed", &key(1))).await.ok();
         let audited = json!({ "name": "audited", "options": { "audit": true } });
