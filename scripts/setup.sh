@@ -216,6 +216,7 @@ if [ ! -e "$stamp" ] || [ tests/clients/conform/package-lock.json -nt "$stamp" ]
   (cd tests/clients/conform && npm ci --silent --no-fund --no-audit)
   touch "$stamp"
 fi
+environment dsse "what verifies attestations (DSSE, in-toto)"
 
 stamp=tests/web/node_modules/.installed
 if [ ! -e "$stamp" ] || [ tests/web/package-lock.json -nt "$stamp" ]; then

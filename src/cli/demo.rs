@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use entente_client::remote::{Api, Failure as Refusal};
 use entente_client::tail::Frames;
+use entente_domain::bundles::{self, Line, Section};
 use entente_domain::egress::Allowed;
 use entente_domain::identity::keys::Presented;
 use entente_domain::log::kinds::MESSAGE_EVENTS;
-use entente_domain::openintent::intents::export::Export;
 use entente_kernel::identity::seeds;
 use entente_runtime::signals::Signals;
 use serde_json::{Value, json};
@@ -335,23 +335,25 @@ impl Stage {
         )?;
         let checkpoint = self.root.post("/admin/checkpoints", &json!({ "intent_id": self.intent })).await?;
         say(&format!("  signed by {}", text(&checkpoint, "signed_by")?))?;
-        let export = self.researcher.get(&format!("/intents/{}/export", self.intent), &[]).await?;
-        let export: Export = serde_json::from_value(export)?;
-        for event in &export.events {
-            let hash = event.event_hash.as_deref().unwrap_or("-");
-            say(&format!("  {:>2} {:<18} {:<17} {hash}", event.sequence, event.event_type, event.actor))?;
+        let bundle = self.researcher.open(&format!("/intents/{}/export", self.intent)).await?.text().await?;
+        let lines = bundle.lines().filter_map(|line| Line::parse(line.as_bytes()));
+        for event in lines.filter(|line| line.section == Section::Event).map(|line| Value::Object(line.body))
+        {
+            let sequence = event["sequence"].as_i64().unwrap_or_default();
+            let (kind, actor) = (text(&event, "event_type")?, text(&event, "actor")?);
+            say(&format!("  {sequence:>2} {kind:<18} {actor:<17} {}", text(&event, "event_hash")?))?;
         }
-        let report = export.verify();
+        let report = bundles::verify(bundle.as_bytes(), &[])?;
         hold(report.is_clean(), "the log does not verify")?;
-        say(&format!("  {} events, every one in its place and unchanged", report.event_count))?;
-        let mut forged = export;
-        let audited =
-            forged.events.iter_mut().rfind(|event| MESSAGE_EVENTS.contains(&event.event_type.as_str()));
-        let audited = audited.ok_or("no message was audited")?;
-        "agent.impostor".clone_into(&mut audited.actor);
-        let report = forged.verify();
+        say(&format!("  {} events, every one in its place and unchanged", report.log.event_count))?;
+        let audited = |line: &&str| {
+            MESSAGE_EVENTS.iter().any(|kind| line.contains(&format!("\"event_type\":\"{kind}\"")))
+        };
+        let audited = bundle.lines().rfind(audited).ok_or("no message was audited")?;
+        let forged = audited.replacen("\"actor\":\"agent.", "\"actor\":\"agent.not_", 1);
+        let report = bundles::verify(bundle.replacen(audited, &forged, 1).as_bytes(), &[])?;
         hold(!report.is_clean(), "a forgery was not noticed")?;
-        for fault in &report.breaks {
+        for fault in &report.log.breaks {
             say(&format!("  with one name changed: event {}: {}", fault.sequence, fault.reason))?;
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Bridges: AEE tasks that become jobs, the envelopes that report on them, and who may configure a bridge.
 //! `bridges/talking.rs` covers messages, `bridges/cron_jobs.rs` jobs of triggers, `bridges/threads.rs` all of them on one intent.
 
+mod bundles;
 mod cron_jobs;
 mod guarded;
 mod talking;

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use super::harness::{ANY, Receiver, Setup, Value, World, json, send, talk};
+use super::harness::{ANY, BundleFile, Receiver, Setup, Value, World, json, send, talk};
 
 /// Upper bound for anything that the server does on its own.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -225,9 +225,9 @@ async fn verify_finds_what_was_changed_without_a_server() {
         let said = json!({ "sender": "agent.a", "payload": { "n": n } });
         any.post(&format!("/channels/{channel}/messages"), said).await.is(201);
     }
-    let export = any.get(&format!("/intents/{intent}/export")).await.ok();
-    let file = scratch("export.json");
-    std::fs::write(&file, export.to_string()).unwrap();
+    let export = BundleFile::of(&any, &format!("/intents/{intent}")).await.0;
+    let file = scratch("export.bundle");
+    std::fs::write(&file, &export).unwrap();
     let clean = run(None, "", &["verify", file.to_str().unwrap()]);
     assert!(clean.status.success(), "{}", complaint(&clean));
     assert!(text(&clean).contains("every event is in its place"), "{}", text(&clean));
@@ -243,17 +243,31 @@ async fn verify_finds_what_was_changed_without_a_server() {
     let none = run(None, "", &["verify", file.to_str().unwrap(), "--server-key", "x"]);
     assert!(complaint(&none).contains("not an Ed25519 public key"), "{}", complaint(&none));
 
-    let mut forged = export.clone();
-    forged["events"][3]["payload"]["payload"]["n"] = json!(7);
-    std::fs::write(&file, forged.to_string()).unwrap();
+    std::fs::write(&file, export.replacen("\"payload\":{\"n\":1}", "\"payload\":{\"n\":7}", 1)).unwrap();
     let found = run(None, "", &["verify", file.to_str().unwrap()]);
     assert_eq!(found.status.code(), Some(1));
-    assert!(text(&found).contains("event 4: "), "{}", text(&found));
+    assert!(text(&found).contains("event 4: ") && text(&found).contains("line 5: "), "{}", text(&found));
+    let (cut, _seal) = export.trim_end().rsplit_once('\n').unwrap();
+    std::fs::write(&file, format!("{cut}\n")).unwrap();
+    let found = run(None, "", &["verify", file.to_str().unwrap()]);
+    assert!(complaint(&found).contains("ends without the server's seal"), "{}", complaint(&found));
+    // Its past as envelopes, each of which is one.
+    std::fs::write(&file, &export).unwrap();
+    let past = run(None, "", &["envelope", "past", file.to_str().unwrap(), "--server-key", &key]);
+    assert!(past.status.success(), "{}", complaint(&past));
+    assert_eq!(text(&past).lines().count(), export.matches("\"kind\":\"event\"").count() + 5);
+    std::fs::write(&file, text(&past)).unwrap();
+    let judged = run(None, "", &["envelope", "validate", "--lines", file.to_str().unwrap()]);
+    assert!(judged.status.success(), "{}", text(&judged));
+    // An export as earlier releases wrote it.
+    std::fs::write(&file, BundleFile(export).log().to_string()).unwrap();
+    let old = run(None, "", &["verify", file.to_str().unwrap()]);
+    assert!(old.status.success() && text(&old).contains("of an older form"), "{}", text(&old));
 
     std::fs::write(&file, "{}").unwrap();
     let stranger = run(None, "", &["verify", file.to_str().unwrap()]);
     assert_eq!(stranger.status.code(), Some(1));
-    assert!(complaint(&stranger).contains("is no export of an intent"), "{}", complaint(&stranger));
+    assert!(complaint(&stranger).contains("is no whole export of an intent"), "{}", complaint(&stranger));
     std::fs::remove_file(&file).unwrap();
     world.end().await;
 }

@@ -126,7 +126,8 @@ export class Core {
   ): Promise<Answered<Answer<Operation<M, P>>>> {
     const response = await this.send(method, path as string, given as Loose & Sending);
     const text = await response.text();
-    const isJson = response.headers.get("content-type")?.includes("json");
+    // Lines of JSON, as of a bundle, are a text.
+    const isJson = /\bjson|\+json/.test(response.headers.get("content-type") ?? "");
     const data = (isJson && text ? JSON.parse(text) : text || undefined) as Answer<Operation<M, P>>;
     return { data, status: response.status, headers: response.headers };
   }

@@ -7,7 +7,7 @@ use {
     entente_openintent_api as openintent,
 };
 
-use crate::bridges::{envelope_bridges, state_patches, suspensions, turns, waits};
+use crate::bridges::{bundles, envelope_bridges, state_patches, suspensions, turns, waits};
 use crate::server::{discovery, health};
 
 /// Routes outside the API prefixes.
@@ -30,6 +30,7 @@ pub(crate) fn api_routes(config: &mut Routes<'_>) {
     moments::routes(config);
     suspensions::routes(config);
     envelope_bridges::routes(config);
+    bundles::routes(config);
     turns::routes(config);
     waits::routes(config);
     discovery::routes(config);

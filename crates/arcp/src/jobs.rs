@@ -66,7 +66,7 @@ pub(crate) use delegation::delegated;
 pub use holding::{HeldJob, Holding, held, holdings};
 pub use log::{JobEventPosition, JobEventToken, Stored};
 pub use preparing::tidy_credentials;
-pub use reading::{Description, JobFilter, describe, events, list};
+pub use reading::{Description, IntentJob, JobFilter, describe, events, list, of_intent};
 pub use records::Beside;
 pub use records::failures::Failure;
 pub use records::pushes::{Place, PushLease};

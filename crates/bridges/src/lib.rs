@@ -3,6 +3,7 @@
 //! transaction. No other crate below the API names two protocols.
 
 pub mod budgets;
+pub mod bundles;
 pub mod due;
 pub mod envelope_bridges;
 mod jobs;

@@ -2,6 +2,7 @@
 //! server: they use the same domain rules as the server does. `envelopes/post.rs` sends and fetches.
 
 mod keys;
+mod past;
 mod post;
 pub(super) mod schemas;
 
@@ -44,6 +45,8 @@ enum Verb {
     Sign(Sign),
     /// Verify the signatures of envelopes; needs no server
     Verify(Verify),
+    /// Print the past of an intent as envelopes, one per line, from its bundle; needs no server
+    Past(past::PastOf),
     /// Send envelopes, byte for byte as they are
     Send(post::Send),
     /// Fetch a mailbox, or one envelope again
@@ -60,6 +63,7 @@ impl Envelopes {
             Verb::Keygen(keygen) => keygen.run(remote.json),
             Verb::Sign(sign) => sign.run(),
             Verb::Verify(verify) => verify.run(remote.json),
+            Verb::Past(past) => past.run(),
             Verb::Send(send) => send.run(&remote).await,
             Verb::Fetch(fetch) => fetch.run(&remote).await,
             Verb::Held(held) => held.run(&remote).await,

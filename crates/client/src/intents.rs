@@ -1,15 +1,15 @@
 //! `entente intent`: goals with a state and a log.
 
 use std::fs::File;
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::Done;
-use super::remote::{Remote, segment};
+use super::remote::{Api, Remote, segment};
 
 /// Intents: goals with a state, a status and a log
 #[derive(Debug, Args)]
@@ -81,7 +81,7 @@ enum Verb {
         #[arg(long, default_value_t = 100)]
         limit: u32,
     },
-    /// Export an intent with its whole log, for `entente verify`
+    /// Export an intent as a bundle: its log, messages, jobs, money, decisions and children, for `entente verify`
     Export {
         /// The intent's id
         id: String,
@@ -104,6 +104,25 @@ impl Member {
         let value = serde_json::from_str(value).unwrap_or_else(|_a_text| json!(value));
         Ok(Self { path: path.to_owned(), value })
     }
+}
+
+/// Writes a bundle to a file or to standard output as it arrives.
+async fn export(api: &Api, path: &str, output: Option<&Path>) -> Done {
+    let mut response = api.open(path).await?;
+    let mut out: Box<dyn Write + Send> = match output {
+        Some(file) => Box::new(File::create(file)?),
+        None => Box::new(std::io::stdout()),
+    };
+    let mut lines = 0;
+    while let Some(chunk) = response.chunk().await? {
+        lines += chunk.iter().filter(|byte| **byte == b'\n').count();
+        out.write_all(&chunk)?;
+    }
+    out.flush()?;
+    if let Some(file) = output {
+        writeln!(std::io::stderr(), "wrote {lines} lines to {}", file.display())?;
+    }
+    Ok(())
 }
 
 impl Intents {
@@ -142,12 +161,7 @@ impl Intents {
                 return self.remote.show(&events, &["sequence", "created_at", "event_type", "actor"]);
             }
             Verb::Export { id, output } => {
-                let export = api.get(&path(&id, "/export"), &[]).await?;
-                let Some(file) = output else { return super::output::print_json(&export) };
-                serde_json::to_writer_pretty(File::create(&file)?, &export)?;
-                let count = export["events"].as_array().map_or(0, Vec::len);
-                writeln!(std::io::stderr(), "wrote {count} events to {}", file.display())?;
-                return Ok(());
+                return export(&api, &path(&id, "/export"), output.as_deref()).await;
             }
         };
         self.remote.show(&answer, &["id", "status", "version", "title", "created_by", "updated_at"])

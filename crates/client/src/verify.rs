@@ -1,21 +1,22 @@
-//! `entente verify`: checks an exported intent without a server.
+//! `entente verify`: checks the bundle of an intent without a server, line by line, or an export of an earlier release.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use entente_domain::bundles::{Reader, Report, of_export};
 use entente_domain::identity::signatures::PublicKey;
-use entente_domain::openintent::intents::export::{Export, Report};
+use entente_domain::openintent::intents::export::Export;
 
 use super::Done;
 use super::output::print_json;
 
-/// Check an exported intent: its hash chain, its checkpoints, the proofs in it, that its log produces its
-/// state, and that the server signed all of it
+/// Check the bundle of an intent: that the server signed every line of it, the hash chain of its log, its checkpoints, the
+/// proofs in it, that its log produces its state, and the receipts of its decisions
 #[derive(Debug, Args)]
 pub(super) struct Verify {
-    /// The export, as written by `entente intent export`; `-` for standard input
+    /// The bundle, as written by `entente intent export`, or an export of an earlier release; `-` for standard input
     file: PathBuf,
     /// A trusted key of the server, noted earlier from `GET /api/v1/server/keys`; repeatable. Without it the
     /// file's own key is trusted
@@ -35,18 +36,43 @@ pub(super) fn read_key(text: &str) -> Result<PublicKey, String> {
     key.map_err(|e| format!("{e}; it begins with `did:key:z6Mk` or with `ed25519:`"))
 }
 
+/// Longest line that is read: more than the largest message or result that a server stores.
+const LINE: u64 = 64 * 1024 * 1024;
+
+/// Verifies a file as it is read.
+///
+/// # Errors
+/// It is no whole bundle, and no export of an earlier build.
+pub(super) fn read(mut file: impl BufRead, trusted: &[PublicKey]) -> Result<Report, String> {
+    let next = |file: &mut dyn BufRead| {
+        let mut line = Vec::new();
+        file.take(LINE).read_until(b'\n', &mut line).map_err(|e| e.to_string())?;
+        Ok::<_, String>(line)
+    };
+    let mut line = next(&mut file)?;
+    if !Reader::is_first(&line) {
+        file.read_to_end(&mut line).map_err(|e| e.to_string())?;
+        return Export::verify_file(&line, trusted).map(of_export);
+    }
+    let mut reader = Reader::new(trusted);
+    while !line.is_empty() {
+        reader.push(&line)?;
+        line = next(&mut file)?;
+    }
+    reader.finish()
+}
+
 impl Verify {
     pub(super) fn run(&self) -> Done {
-        let mut text = Vec::new();
-        if self.file == Path::new("-") {
-            io::stdin().lock().read_to_end(&mut text)?;
+        let report = if self.file == Path::new("-") {
+            read(io::stdin().lock(), &self.server_keys)
         } else {
-            let open = File::open(&self.file).and_then(|mut file| file.read_to_end(&mut text));
-            open.map_err(|e| format!("{}: {e}", self.file.display()))?;
-        }
-        let report = Export::verify_file(&text, &self.server_keys).map_err(|e| {
+            let open = File::open(&self.file).map_err(|e| format!("{}: {e}", self.file.display()))?;
+            read(BufReader::new(open), &self.server_keys)
+        };
+        let report = report.map_err(|e| {
             format!(
-                "{} is no export of an intent ({e}). `entente intent export` writes one",
+                "{} is no whole export of an intent ({e}). `entente intent export` writes one",
                 self.file.display()
             )
         })?;
@@ -61,12 +87,22 @@ impl Verify {
         Err("the export is not what the server wrote, or the server's log was changed".into())
     }
 
-    fn print(&self, report: &Report) -> Done {
+    fn print(&self, bundle: &Report) -> Done {
         let mut out = io::stdout().lock();
+        let report = &bundle.log;
         let (events, checkpoints) = (report.event_count, report.checkpoint_count);
         writeln!(out, "{}: {events} events, {checkpoints} checkpoints", report.intent_id)?;
         if report.deleted_count > 0 {
             writeln!(out, "the {} events before them were deleted by retention", report.deleted_count)?;
+        }
+        let others =
+            bundle.counts.iter().filter(|(kind, _)| !matches!(**kind, "bundle" | "event" | "checkpoint"));
+        let others: Vec<String> = others.map(|(kind, count)| format!("{count} × {kind}")).collect();
+        if !others.is_empty() {
+            writeln!(out, "besides: {}", others.join(", "))?;
+        }
+        for fault in &bundle.damaged {
+            writeln!(out, "  {fault}")?;
         }
         for fault in &report.breaks {
             writeln!(out, "  event {}: {}", fault.sequence, fault.reason)?;
@@ -74,7 +110,7 @@ impl Verify {
         for fault in report.contradictions.iter().chain(&report.unsigned) {
             writeln!(out, "  {fault}")?;
         }
-        if !report.is_clean() {
+        if !bundle.is_clean() {
             return Ok(());
         }
         let head = report.head.as_deref().unwrap_or("-");

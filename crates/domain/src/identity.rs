@@ -1,6 +1,7 @@
 //! Principals, people, keys and signatures.
 
 pub mod agent_keys;
+pub mod attestations;
 pub mod authority;
 pub mod epochs;
 pub mod fences;

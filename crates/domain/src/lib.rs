@@ -10,6 +10,7 @@ pub mod access;
 pub mod aee;
 pub mod arcp;
 pub mod bridges;
+pub mod bundles;
 pub mod canonical;
 pub mod clock;
 pub mod cursors;

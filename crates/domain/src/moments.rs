@@ -17,6 +17,7 @@ pub mod look_alikes;
 mod phrases;
 pub mod rates;
 mod reading;
+pub mod receipts;
 pub mod resolution;
 pub mod suspensions;
 pub mod text;

@@ -7,8 +7,8 @@
 pub mod reached;
 
 use entente_domain::amounts::Amount;
-use entente_domain::clock::Timestamp;
-use entente_domain::ids::{CostId, JobId, ReservationId};
+use entente_domain::clock::{Timestamp, rfc3339};
+use entente_domain::ids::{CostId, IntentId, JobId, ReservationId};
 use entente_domain::refusal::Refusal;
 use entente_domain::spending::{SpendingBudget, Threshold, Usage, Window};
 use entente_domain::subjects::{Act, Subject, SubjectKind};
@@ -314,6 +314,70 @@ pub async fn of_act(conn: &mut PgConnection, act: &Act, now: Timestamp) -> Outco
     .fetch_all(conn)
     .await?;
     rows.into_iter().map(Row::usage).collect()
+}
+
+/// A cost as it was charged.
+#[derive(Debug, Clone, Serialize)]
+pub struct Charged {
+    /// Its id.
+    pub id: CostId,
+    /// When it was charged, RFC 3339.
+    pub at: String,
+    /// The principal that spent it.
+    pub principal_id: String,
+    /// The agent that spent it.
+    pub agent: String,
+    /// The job that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<JobId>,
+    /// The provider of the resource.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The model used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The unit.
+    pub unit: String,
+    /// The amount.
+    pub amount: Amount,
+}
+
+/// Loads the next costs that were charged for an intent, of one principal if one is named, in the order of their ids.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn of_intent(
+    conn: &mut PgConnection,
+    intent: IntentId,
+    principal: Option<&str>,
+    after: CostId,
+    limit: i64,
+) -> Outcome<Vec<Charged>> {
+    let rows = sqlx::query!(
+        r#"-- spend::of_intent
+         SELECT id, at, principal_id, agent, job_id, provider, model, unit, trim_scale(amount)::text AS "amount!"
+         FROM spend WHERE intent_id = $1 AND id > $2 AND ($3::text IS NULL OR principal_id = $3) ORDER BY id LIMIT $4"#,
+        intent.uuid(),
+        after.uuid(),
+        principal,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    let charged = rows.into_iter().map(|row| {
+        Ok(Charged {
+            id: row.id.into(),
+            at: rfc3339(row.at),
+            principal_id: row.principal_id,
+            agent: row.agent,
+            job_id: row.job_id.map(JobId::from),
+            provider: row.provider,
+            model: row.model,
+            unit: row.unit,
+            amount: amount(&row.amount)?,
+        })
+    });
+    charged.collect()
 }
 
 /// Requires that the budgets of an act still allow an operation, and that nothing is spent that it needs.

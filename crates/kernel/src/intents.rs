@@ -133,6 +133,28 @@ pub async fn load_as(
     Ok(Some((intent, access)))
 }
 
+/// Returns the ids of the next intents below an intent.
+///
+/// # Errors
+/// A database error.
+pub async fn below(
+    conn: &mut PgConnection,
+    parent: IntentId,
+    after: IntentId,
+    limit: i64,
+) -> Outcome<Vec<IntentId>> {
+    let ids = sqlx::query_scalar!(
+        "-- intents::below
+         SELECT id FROM intents WHERE parent_id = $1 AND id > $2 ORDER BY id LIMIT $3",
+        parent.uuid(),
+        after.uuid(),
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(IntentId::from).collect())
+}
+
 /// Loads the intents of these ids, in the given order.
 ///
 /// # Errors

@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, get, post, web};
 use bytes::BytesMut;
+use entente_domain::identity::attestations::Attestation;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{IntentId, JobId, MomentId};
 use entente_domain::limits::MOMENT_PAGE;
 use entente_domain::moments::rates::Rates;
+use entente_domain::moments::receipts;
 use entente_domain::moments::{MomentAsk, MomentState, ValidWhile};
 use entente_domain::refusal::Refusal;
 use entente_http::body::{Body, IdempotencyKey, LastEventId, Query, id, once_about, one};
@@ -24,7 +26,7 @@ use entente_http::presence::Presence;
 use entente_http::routes::Routes;
 use entente_http::{HttpState, created, ok};
 use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{AppError, Caller};
+use entente_kernel::{AppError, Caller, not_found};
 use entente_moments as moments;
 use entente_moments::MomentFilter;
 use serde::{Deserialize, Serialize};
@@ -59,7 +61,7 @@ impl Deref for ApiState {
 pub fn routes(config: &mut Routes<'_>) {
     // Fixed paths come before the one with a parameter.
     config.service(emit).service(list).service(inbox).service(follow).service(rates).service(deliberate);
-    config.service(get);
+    config.service(get).service(receipt);
     verbs::routes(config);
 }
 
@@ -324,6 +326,20 @@ async fn rates(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 
 fn moment_id(text: &str) -> Result<MomentId, Problem> {
     id("moment", text)
+}
+
+/// Get the receipt of an answer
+///
+/// The server's attestation (DSSE, in-toto) of which answer was given, by whom and when, over the digest of the question that
+/// was seen. It has no words of the person. The same answer has the same receipt, as long as the server's key stays.
+#[utoipa::path(operation_id = "get_moment_receipt", tag = "moments",
+    responses((status = 200, description = "The receipt", body = Attestation),
+              (status = 404, description = "There is no such moment, or no answer to it", body = entente_http::error::ProblemBody)))]
+#[get("/moments/{moment_id}/receipt")]
+async fn receipt(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let shown = moments::get(&api.ctx, &asker.caller, moment_id(&path)?).await?;
+    let receipt = receipts::receipt(&shown.moment, &api.ctx.server_keys.signer);
+    ok(&receipt.ok_or_else(|| not_found("receipt"))?)
 }
 
 /// Get a moment

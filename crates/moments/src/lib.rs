@@ -46,7 +46,7 @@ pub use self::asking::{Emitted, Warning, deliberate, emit};
 pub use self::ending::{acknowledge, withdraw};
 pub use self::lists::{MomentFilter, inbox, list, waiting};
 pub use self::rating::{Rated, rates};
-pub use self::reading::{awaited, changes, get, last_change, versions, wait};
+pub use self::reading::{awaited, changes, get, last_change, of_intent, versions, wait};
 pub use self::rows::RelatedState;
 pub use self::rows::StoredMoment;
 pub use self::rows::load;

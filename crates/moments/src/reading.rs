@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::{JobId, MomentId};
+use entente_domain::ids::{IntentId, JobId, MomentId};
 use entente_domain::moments::MomentState;
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, Outcome, not_found};
+use sqlx::PgConnection;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
@@ -113,6 +115,35 @@ pub async fn changes(ctx: &Ctx, caller: &Caller, after: i64, limit: u32) -> Outc
         MomentView::new(kept, words, caller, who.now)
     });
     Ok(each.collect())
+}
+
+/// Loads the next moments of an intent that the caller may see, in the order of their ids, without the words said about
+/// them; and the id after which the next page begins, `None` on the last one.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn of_intent(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    intent: IntentId,
+    after: MomentId,
+    limit: i64,
+    now: Timestamp,
+) -> Outcome<(Vec<MomentView>, Option<MomentId>)> {
+    let rows = select!(
+        "moments::after",
+        "WHERE m.intent_id = $1 AND m.id > $2 ORDER BY m.id LIMIT $3",
+        intent.uuid(),
+        after.uuid(),
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    let kept = rows.into_iter().map(StoredMoment::try_from).collect::<Outcome<Vec<StoredMoment>>>()?;
+    let more = i64::try_from(kept.len()).is_ok_and(|count| count == limit);
+    let next = kept.last().map(|kept| kept.moment.id).filter(|_| more);
+    let shown = kept.into_iter().filter_map(|kept| MomentView::new(kept, Vec::new(), caller, now));
+    Ok((shown.collect(), next))
 }
 
 /// Returns the number of the last change of any moment.

@@ -1,13 +1,8 @@
 //! Endpoints for intents (RFC-0001).
 
 use actix_web::{HttpRequest, get, post, web};
-use entente_domain::identity::identities::Identity;
 use entente_domain::ids::IntentId;
 use entente_domain::limits::PAGE;
-use entente_domain::log::checkpoints::Checkpoint;
-use entente_domain::log::events::Sealed;
-use entente_domain::log::seals::Seal;
-use entente_domain::openintent::intents::export::Export;
 use entente_domain::openintent::intents::{Intent, IntentAsk, IntentStatus};
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::body::{Body, IdempotencyKey, IfMatch, Query, id, if_match};
@@ -15,8 +10,7 @@ use entente_http::caller::Asker;
 use entente_http::error::Reply;
 use entente_http::intent::IntentBody;
 use entente_http::routes::Routes;
-use entente_http::{ok, with_version};
-use entente_kernel::audit::exports;
+use entente_http::with_version;
 use entente_kernel::intents::IntentFilter;
 use entente_openintent::intents;
 use serde::{Deserialize, Serialize};
@@ -26,7 +20,7 @@ use utoipa::ToSchema;
 use crate::ApiState;
 
 pub(crate) fn routes(config: &mut Routes<'_>) {
-    config.service(create).service(list).service(get).service(set_status).service(export);
+    config.service(create).service(list).service(get).service(set_status);
 }
 
 /// Returns 200 with the intent, and its version as `ETag`.
@@ -204,45 +198,4 @@ async fn set_status(
     let reason = body.value.reason.as_deref();
     let intent = intents::set_status(&api.ctx, &asker.caller, id, seen, body.value.status, reason).await?;
     response(&intent, &asker)
-}
-
-/// An intent with its whole log.
-#[derive(Debug, Serialize, ToSchema)]
-struct ExportBody<'a> {
-    /// The format's name and version.
-    #[schema(example = "entente-export/2")]
-    format: String,
-    /// When the export was made.
-    exported_at: String,
-    /// The intent at that time.
-    intent: IntentBody<'a>,
-    /// Number of events in its log.
-    event_count: i64,
-    /// The hash of the last event.
-    #[schema(example = "sha256:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")]
-    head: Option<String>,
-    /// The log, oldest first, each event with its hash.
-    #[schema(value_type = Vec<Object>)]
-    events: Vec<Sealed>,
-    /// The checkpoints of the log.
-    #[schema(value_type = Vec<Object>)]
-    checkpoints: Vec<Checkpoint>,
-    /// The identities of the actors whose proofs the server has checked.
-    #[schema(value_type = Vec<Object>)]
-    identities: Vec<Identity>,
-    /// The server's signature over the whole export, member by member.
-    #[schema(value_type = Object)]
-    seal: Seal,
-}
-
-/// Export an intent
-///
-/// With its whole log, for archiving and for `entente verify`, which checks it without a server.
-#[utoipa::path(operation_id = "export_intent",
-    tag = "intents",
-    responses((status = 200, description = "The export", body = ExportBody)))]
-#[get("/intents/{intent_id}/export")]
-async fn export(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let export: Export = exports::of_intent(&api.ctx, &asker.caller, id("intent", &path)?).await?;
-    ok(&export)
 }

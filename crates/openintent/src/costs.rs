@@ -105,6 +105,20 @@ pub async fn list(
     Ok(CostPage { costs, next, summary })
 }
 
+/// Loads the next costs of an intent after a position, with their positions, without an access check.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn after(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    after: i64,
+    limit: i64,
+) -> Outcome<Vec<(i64, Cost)>> {
+    let rows = load(conn, intent_id, after, limit).await?.into_iter();
+    rows.map(|row| Ok((row.seq, Cost::try_from(row)?))).collect()
+}
+
 struct Row {
     id: uuid::Uuid,
     intent_id: uuid::Uuid,

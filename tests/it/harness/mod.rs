@@ -1,6 +1,7 @@
 //! Test harness: one private PostgreSQL per run, one database per test, an in-process server with a manual
 //! clock and background tasks that the test steps, and clients that speak raw JSON.
 
+mod bundles;
 mod cable;
 mod client;
 mod cluster;
@@ -39,6 +40,7 @@ use entente_domain::log::events::Sealed;
 use entente_kernel::identity::seeds;
 use sqlx::postgres::PgConnectOptions;
 
+pub use bundles::BundleFile;
 pub use cable::Cable;
 pub use client::{Client, Reply, http};
 pub use cluster::{Cluster, watch};

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use super::{none, root};
 
 /// The pages of docs/wire, each with the prefix of its anchors.
-const PAGES: [(&str, &str); 6] = [
+const PAGES: [(&str, &str); 7] = [
     ("a2a.md", "A2A-W-"),
     ("openintent.md", "OI-"),
+    ("bundle.md", "BN-"),
     ("arcp.md", "ARCP-W-"),
     ("aee.md", "AEE-W-"),
     ("moments.md", "BM-W-"),

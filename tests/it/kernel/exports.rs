@@ -3,7 +3,7 @@
 use entente_domain::openintent::intents::export::{Export, Report};
 use serde_json::Map;
 
-use crate::harness::{Client, Value, World, json};
+use crate::harness::{BundleFile, Client, Value, World, json};
 
 /// Creates an intent with six events, the last two of which do not change it.
 async fn six(ada: &Client) -> String {
@@ -21,7 +21,7 @@ async fn six(ada: &Client) -> String {
 }
 
 async fn export(ada: &Client, id: &str) -> Value {
-    ada.get(&format!("/intents/{id}/export")).await.ok()
+    BundleFile::of(ada, &format!("/intents/{id}")).await.log()
 }
 
 /// Returns a verifier's report on a file.
@@ -43,7 +43,11 @@ async fn an_export_is_the_intent_with_its_whole_log() {
     let id = six(&ada).await;
     world.clock.advance(60);
     let file = export(&ada, &id).await;
-    assert_eq!(file["format"], "entente-export/2");
+    let header = BundleFile::of(&ada, &format!("/intents/{id}")).await.header();
+    assert_eq!(
+        (&header["format"], &header["exported_by"]),
+        (&json!("entente-bundle/1"), &json!("agent.ada"))
+    );
     assert_eq!(file["exported_at"], "2026-11-21T08:01:00.000000Z");
     assert_eq!((&file["intent"]["id"], &file["intent"]["state"]), (&json!(id), &json!({ "n": 2 })));
     let sequences: Vec<i64> =

@@ -136,7 +136,8 @@ async fn a_log_is_verified_and_exported_without_stopping_it() {
     sqlx::query("SET LOCAL idle_in_transaction_session_timeout = 0").execute(&mut *held).await.unwrap();
     let time = std::time::Duration::from_secs(5);
     for path in [format!("/intents/{intent}/events/verify"), format!("/intents/{intent}/export")] {
-        tokio::time::timeout(time, ada.get(&path)).await.expect("nobody waits for a writer").ok();
+        let reply = tokio::time::timeout(time, ada.get(&path)).await.expect("nobody waits for a writer");
+        assert_eq!(reply.status, 200);
     }
     tokio::time::timeout(time, admin.get("/audit/verify")).await.expect("nobody waits").ok();
     held.commit().await.unwrap();

@@ -1,15 +1,15 @@
 //! Tampering by someone with write access to the database (RFC-0019) is detected: each column of a log and of its
 //! checkpoints counts, and a completely rewritten log contradicts its earlier checkpoints.
 
+use entente_domain::bundles::Section;
 use entente_domain::canonical;
 use entente_domain::identity::signatures::statement;
 use entente_domain::ids::IntentId;
 use entente_domain::log::checkpoints::Checkpoint;
 use entente_domain::log::events::{Event, hash};
-use entente_domain::openintent::intents::export::Export;
 use sqlx::AssertSqlSafe;
 
-use crate::harness::{Client, Setup, Value, World, json};
+use crate::harness::{BundleFile, Client, Setup, Value, World, json};
 use crate::kernel::identities::{key, proved, register};
 
 /// Creates an intent with seven events, the fourth of which is signed by its actor; returns its id and its UUID.
@@ -89,9 +89,8 @@ async fn each_column_of_a_log_counts() {
         let named = named(&found, "sequence");
         let moved = [json!(4), json!(5), json!(1004)];
         assert!(named.iter().any(|sequence| moved.contains(sequence)), "{column}: {found}");
-        let file = ada.get(&format!("/intents/{id}/export")).await.ok().to_string();
-        let report = Export::verify_file(file.as_bytes(), &[]).unwrap();
-        assert!(!report.breaks.is_empty(), "{column}: {report:?}");
+        let report = BundleFile::of(&ada, &format!("/intents/{id}")).await.report();
+        assert!(!report.log.breaks.is_empty(), "{column}: {report:?}");
         run(&world, "DELETE FROM events; INSERT INTO events SELECT * FROM kept").await;
         assert_eq!(ada.get(&format!("/intents/{id}/events/verify")).await.ok()["valid"], true);
     }
@@ -242,9 +241,8 @@ async fn a_log_that_was_made_anew_contradicts_its_checkpoints() {
     let said =
         admin.post("/admin/checkpoints", json!({ "intent_id": id })).await.refused(422, "unprocessable");
     assert!(said["message"].as_str().unwrap().contains(taken[1].as_str().unwrap()), "{said}");
-    let file = ada.get(&format!("/intents/{id}/export")).await.ok().to_string();
-    let report = Export::verify_file(file.as_bytes(), &[]).unwrap();
-    assert_eq!(report.breaks[0].checkpoint_id.as_deref(), taken[1].as_str());
+    let report = BundleFile::of(&ada, &format!("/intents/{id}")).await.report();
+    assert_eq!(report.log.breaks[0].checkpoint_id.as_deref(), taken[1].as_str());
     world.end().await;
 }
 
@@ -255,9 +253,9 @@ async fn a_key_that_was_exchanged_is_found_by_what_it_signed() {
     register(&ada, "agent.ada", &key(1)).await;
     let (id, _) = seven(&ada).await;
     let verify = format!("/intents/{id}/events/verify");
-    let file = ada.get(&format!("/intents/{id}/export")).await.ok();
-    assert_eq!(file["identities"][0]["keys"][0]["public_key"], json!(key(1).public_key()));
-    assert!(Export::verify_file(file.to_string().as_bytes(), &[]).unwrap().is_clean());
+    let file = BundleFile::of(&ada, &format!("/intents/{id}")).await;
+    assert_eq!(file.bodies(Section::Identity)[0]["keys"][0]["public_key"], json!(key(1).public_key()));
+    assert!(file.report().is_clean());
     let other = canonical::hex(key(2).public_key().as_bytes());
     for statement in [
         &format!("UPDATE identity_keys SET public_key = decode('{other}', 'hex')"),

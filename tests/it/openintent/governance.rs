@@ -4,7 +4,7 @@
 mod whole;
 
 use crate::arcp::jobs::Hand;
-use crate::harness::{Client, Reply, Value, World, ids, json, talk};
+use crate::harness::{BundleFile, Client, Reply, Value, World, ids, json, talk};
 use crate::mcp::{ERAS, Mcp};
 
 /// Creates an intent of `client` with a policy; returns its id.
@@ -100,7 +100,7 @@ async fn a_policy_is_set_read_and_removed() {
         .post(&format!("/intents/{intent}/state"), json!({ "state": { "a": 1 } }))
         .await
         .is(200);
-    let export = ada.get(&format!("/intents/{intent}/export")).await.is(200);
+    let export = BundleFile::of(&ada, &format!("/intents/{intent}")).await.header();
     assert_eq!(export["intent"]["governance_policy"], json!({ "require_status_reason": true }));
     become_(&ada, &intent, "completed", Some("done")).await.is(200);
     ada.seen(&json!(6)).delete(&path).await.refused(409, "intent_resolved");

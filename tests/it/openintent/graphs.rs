@@ -3,9 +3,7 @@
 
 mod racing;
 
-use entente_domain::openintent::intents::export::Export;
-
-use crate::harness::{Client, Setup, Sse, Value, World, ids, json};
+use crate::harness::{BundleFile, Client, Setup, Sse, Value, World, ids, json};
 
 /// Creates an intent and returns its id.
 pub async fn intent(client: &Client, title: &str, more: Value) -> String {
@@ -217,8 +215,8 @@ async fn dependencies_come_and_go_under_the_intents_version() {
     assert_eq!(log[0]["payload"], json!({ "dependency_id": first, "version": 2 }));
     let log = ada.get(&format!("/intents/{second}/events?event_type=dependency_removed")).await.ok();
     assert_eq!(log[0]["payload"], json!({ "dependency_id": first, "version": 3 }));
-    let export = ada.get(&format!("/intents/{second}/export")).await;
-    assert!(Export::verify_file(export.text.as_bytes(), &[]).unwrap().is_clean(), "{}", export.text);
+    let report = BundleFile::of(&ada, &format!("/intents/{second}")).await.report();
+    assert!(report.is_clean(), "{report:?}");
     // Adding dependencies requires write access.
     let bob = world.agent("agent.bob").await;
     let read = json!({ "principal_id": "agent.bob", "permission": "read" });

@@ -152,6 +152,7 @@ pub const OPENED: &[(&str, &[&str])] = &[
             "GET /moments/stream",
             "GET /moments/rates",
             "GET /moments/bm_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            "GET /moments/bm_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/receipt",
         ],
     ),
     (

@@ -1964,7 +1964,9 @@ export interface paths {
         };
         /**
          * Export an intent
-         * @description With its whole log, for archiving and for `entente verify`, which checks it without a server.
+         * @description As a bundle: lines of canonical JSON with its log, messages, jobs, money, decisions and children, as far as the caller may
+         *     read them; the last line is the server's attestation of all of them (DSSE, in-toto). `entente verify` checks it without a
+         *     server. A response that ends without that line is not whole.
          */
         get: operations["export_intent"];
     };
@@ -2939,6 +2941,20 @@ export interface paths {
          *     agent.
          */
         post: operations["close_moment"];
+    };
+    "/api/v1/moments/{moment_id}/receipt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the receipt of an answer
+         * @description The server's attestation (DSSE, in-toto) of which answer was given, by whom and when, over the digest of the question that
+         *     was seen. It has no words of the person. The same answer has the same receipt, as long as the server's key stays.
+         */
+        get: operations["get_moment_receipt"];
     };
     "/api/v1/moments/{moment_id}/resolution": {
         parameters: {
@@ -4598,6 +4614,22 @@ export interface components {
          * @enum {string}
          */
         Attention: "digest" | "next" | "wake";
+        /** @description A signed statement: a DSSE envelope. */
+        Attestation: {
+            /** @description The statement, in base64. */
+            payload: string;
+            /** @description Media type of the statement. */
+            payloadType: string;
+            /** @description One signature. */
+            signatures: components["schemas"]["AttestationSignature"][];
+        };
+        /** @description The signature of an attestation. */
+        AttestationSignature: {
+            /** @description Signing key, as a `did:key`. */
+            keyid: string;
+            /** @description Signature over DSSE's pre-authentication encoding, in base64. */
+            sig: string;
+        };
         /**
          * @description Authentication method of a credential.
          * @enum {string}
@@ -6170,38 +6202,6 @@ export interface components {
         };
         /** @description How many responses to wait for. */
         Expect: number | components["schemas"]["All"];
-        /** @description An intent with its whole log. */
-        ExportBody: {
-            /** @description The checkpoints of the log. */
-            checkpoints: {
-                [key: string]: unknown;
-            }[];
-            /**
-             * Format: int64
-             * @description Number of events in its log.
-             */
-            event_count: number;
-            /** @description The log, oldest first, each event with its hash. */
-            events: {
-                [key: string]: unknown;
-            }[];
-            /** @description When the export was made. */
-            exported_at: string;
-            /** @description The format's name and version. */
-            format: string;
-            /** @description The hash of the last event. */
-            head?: string | null;
-            /** @description The identities of the actors whose proofs the server has checked. */
-            identities: {
-                [key: string]: unknown;
-            }[];
-            /** @description The intent at that time. */
-            intent: components["schemas"]["IntentBody"];
-            /** @description The server's signature over the whole export, member by member. */
-            seal: {
-                [key: string]: unknown;
-            };
-        };
         /** @description Messages of a channel become envelopes. */
         ExportBridge: {
             /** @description The channel of an intent. */
@@ -17335,13 +17335,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The export */
+            /** @description The bundle */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ExportBody"];
+                    "application/x-ndjson": string;
                 };
             };
         };
@@ -19607,6 +19607,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Moment"];
+                };
+            };
+        };
+    };
+    get_moment_receipt: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The moment */
+                moment_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The receipt */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Attestation"];
                 };
             };
         };

@@ -8,7 +8,7 @@ use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::{JobId, floor};
+use entente_domain::ids::{IntentId, JobId, floor};
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::{AppError, Caller, Outcome};
@@ -162,6 +162,52 @@ pub(crate) async fn visible(ctx: &Ctx, conn: &mut PgConnection, caller: &Caller,
     }
     let message = "The policy here lists others' jobs, and shows no more of them.";
     Err(Refusal::new(Code::PermissionDenied, message).into())
+}
+
+/// A job of an intent, with what its reader may see of it.
+#[derive(Debug)]
+pub struct IntentJob {
+    /// The job.
+    pub job: Job,
+    /// Its input as it was submitted; `None` for others than its submitter.
+    pub input: Option<String>,
+    /// What it has beside its own row.
+    pub beside: Beside,
+}
+
+/// Loads the next jobs of an intent that the caller may see all of, in the order of their ids; and the id after which the
+/// next page begins, `None` on the last one.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn of_intent(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    caller: &Caller,
+    intent: IntentId,
+    after: JobId,
+    limit: i64,
+) -> Outcome<(Vec<IntentJob>, Option<JobId>)> {
+    let rows = select!(
+        "jobs::of_intent",
+        "WHERE j.intent_id = $1 AND j.id > $2 AND c.status <> 'preparing' ORDER BY j.id LIMIT $3",
+        intent.uuid(),
+        after.uuid(),
+        limit
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let jobs = rows.into_iter().map(Job::try_from).collect::<Outcome<Vec<Job>>>()?;
+    let more = i64::try_from(jobs.len()).is_ok_and(|count| count == limit);
+    let next = jobs.last().map(|job| job.id).filter(|_| more);
+    let mut shown = Vec::new();
+    for job in jobs.into_iter().filter(|job| sees(ctx, caller, job)) {
+        let own = job.principal == caller.agent;
+        let input = if own { rows::input(conn, job.id).await? } else { None };
+        let beside = records::load(conn, job.id).await?;
+        shown.push(IntentJob { job, input, beside });
+    }
+    Ok((shown, next))
 }
 
 /// Events of a job after a number, oldest first: up to `limit`, and little more than `bytes` bytes.

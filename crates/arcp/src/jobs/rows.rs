@@ -157,6 +157,14 @@ pub(super) async fn load(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<Vec<
     rows.into_iter().map(Job::try_from).collect()
 }
 
+/// Returns the input of a job, as it was submitted.
+pub(super) async fn input(conn: &mut PgConnection, id: JobId) -> Outcome<Option<String>> {
+    let found = sqlx::query_scalar!("-- jobs::input\n SELECT input FROM jobs WHERE id = $1", id.uuid())
+        .fetch_optional(conn)
+        .await?;
+    Ok(found.flatten())
+}
+
 /// Loads and locks these jobs in the order of their ids.
 pub(super) async fn lock(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<BTreeMap<JobId, Job>> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();

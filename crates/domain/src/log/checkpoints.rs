@@ -261,7 +261,23 @@ pub fn verify_rest(
     checkpoints: &[Checkpoint],
     trusted: &[PublicKey],
 ) -> Vec<Break> {
-    let tree = Tree::new(all_leaves(deleted, events));
+    let id_of =
+        |sequence| events.iter().find(|event: &&Sealed| event.sequence == sequence).map(|event| event.id);
+    verify_leaves(log, deleted.len(), all_leaves(deleted, events), id_of, checkpoints, trusted)
+}
+
+/// As [`verify_rest`], for a log of which only the hashes are known, of which the first `deleted` are of deleted events;
+/// `id_of` finds the id of an event by its sequence.
+#[must_use]
+pub fn verify_leaves(
+    log: IntentId,
+    deleted: usize,
+    leaves: Vec<Digest>,
+    id_of: impl Fn(i64) -> Option<EventId>,
+    checkpoints: &[Checkpoint],
+    trusted: &[PublicKey],
+) -> Vec<Break> {
+    let tree = Tree::new(leaves);
     let mut faults = Vec::new();
     let mut covered = 0;
     let mut ordered: Vec<&Checkpoint> = checkpoints.iter().collect();
@@ -271,17 +287,16 @@ pub fn verify_rest(
             covered = covered.max(checkpoint.count().unwrap_or(0));
             continue;
         };
-        let last = events.iter().find(|event| event.sequence == checkpoint.last_sequence);
         faults.push(Break {
             sequence: checkpoint.last_sequence,
-            event_id: last.map_or(EventId::from(uuid::Uuid::nil()), |event| event.id),
+            event_id: id_of(checkpoint.last_sequence).unwrap_or(EventId::from(uuid::Uuid::nil())),
             checkpoint_id: Some(checkpoint.checkpoint_id.to_string()),
             reason: format!("checkpoint {}: {reason}", checkpoint.checkpoint_id),
         });
     }
-    if covered < deleted.len() {
+    if covered < deleted {
         faults.push(Break {
-            sequence: i64::try_from(deleted.len()).unwrap_or(i64::MAX),
+            sequence: i64::try_from(deleted).unwrap_or(i64::MAX),
             event_id: EventId::from(uuid::Uuid::nil()),
             checkpoint_id: None,
             reason: "no checkpoint that holds covers the deleted events up to this one: nothing vouches for their hashes"

@@ -13,6 +13,7 @@ mod amounts;
 mod any;
 mod arcp;
 mod bridges;
+mod bundles;
 mod canonical;
 mod clock;
 mod cursors;

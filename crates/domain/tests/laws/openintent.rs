@@ -12,7 +12,7 @@ mod failures;
 mod federation;
 mod governance;
 mod graphs;
-mod intents;
+pub mod intents;
 mod leases;
 mod memory;
 mod messages;

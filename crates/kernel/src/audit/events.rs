@@ -282,6 +282,42 @@ pub(crate) async fn stored(
     Ok(rows.into_iter().map(read).collect())
 }
 
+/// Loads the events of a log after a position, oldest first: up to `limit`, and little more than `bytes` bytes.
+pub(super) async fn after(
+    conn: &mut PgConnection,
+    log: IntentId,
+    after: i64,
+    limit: i64,
+    bytes: i64,
+) -> Outcome<Vec<Event>> {
+    let rows = select!(
+        "events::after",
+        of "(SELECT p.*, sum(octet_length(p.payload) + coalesce(octet_length(p.proof), 0)) OVER (ORDER BY p.seq)
+               - octet_length(p.payload) - coalesce(octet_length(p.proof), 0) AS before
+         FROM (SELECT * FROM events WHERE intent_id = $1 AND seq > $2 ORDER BY seq LIMIT $3) p) e
+         WHERE e.before < $4 ORDER BY e.seq",
+        log.uuid(),
+        after,
+        limit,
+        bytes
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Event::try_from).collect()
+}
+
+/// Returns the actors of a log whose proofs the server has verified.
+pub(super) async fn signers(conn: &mut PgConnection, log: IntentId) -> Outcome<Vec<String>> {
+    let found = sqlx::query_scalar!(
+        "-- events::signers
+         SELECT DISTINCT actor FROM events WHERE intent_id = $1 AND proof_verified ORDER BY actor",
+        log.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(found)
+}
+
 /// Loads the events of a log after a position that were recorded before a moment, up to two numbers: that in the log and
 /// that in the hash chain; oldest first, up to `limit`.
 pub(super) async fn oldest(

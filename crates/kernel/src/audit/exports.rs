@@ -1,48 +1,63 @@
-//! Exports an intent with its whole log and its evidence, for `entente verify` (RFC-0019). Only reads.
+//! Reads an intent's log with its evidence for a bundle, step by step in one snapshot (RFC-0019). Only reads.
 
-use std::sync::Arc;
-
-use entente_domain::access::Level;
-use entente_domain::identity::keys::Scope;
+use entente_domain::identity::identities::Identity;
 use entente_domain::ids::IntentId;
-use entente_domain::openintent::intents::export::Export;
+use entente_domain::log::checkpoints::Checkpoint;
+use entente_domain::log::deleted::DeletedEvents;
+use entente_domain::log::events::{Event, Tail};
+use entente_domain::openintent::intents::Intent;
+use sqlx::PgConnection;
 
-use crate::access::membership;
 use crate::audit::{chains, checkpoints, events, floors};
 use crate::identity::identities;
-use crate::intents;
-use crate::{AppError, Caller, Ctx, Outcome, not_found, run_blocking};
+use crate::{AppError, Outcome, intents};
 
-/// Returns an intent with its whole log, its checkpoints and the keys for its proofs, signed by the server.
+/// What stands around the events of an intent's log.
+#[derive(Debug)]
+pub struct LogFrame {
+    /// The intent.
+    pub intent: Intent,
+    /// The end of the log; `None` if nothing was ever recorded.
+    pub end: Option<Tail>,
+    /// The hashes of the oldest events, which retention has deleted.
+    pub deleted: DeletedEvents,
+    /// The intent as the deleted events made it.
+    pub begun: Option<Intent>,
+    /// The identities of the actors whose proofs the server has verified.
+    pub identities: Vec<Identity>,
+    /// The checkpoints of the log.
+    pub checkpoints: Vec<Checkpoint>,
+}
+
+/// Loads what stands around the events of an intent's log; `None` if there is no such intent.
 ///
 /// # Errors
-/// The intent does not exist or is not readable.
-pub async fn of_intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Export> {
-    caller.require(Scope::IntentsRead)?;
-    let turn = chains::turn().await?;
-    let mut tx = ctx.snapshot().await?;
-    membership::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
-    let intent = intents::load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
-    let log = events::all(&mut tx, id).await?;
-    let deleted = chains::deleted(&mut tx, id).await?;
-    let begun = floors::load(&mut tx, id).await?.and_then(|floor| floor.intent);
-    let end = crate::log::writer::tails(&mut tx, &[id]).await?.pop();
-    let stored = checkpoints::of_log(&mut tx, id).await?.into_iter();
-    let taken = stored
+/// A database error; a stored value is invalid.
+pub async fn frame(conn: &mut PgConnection, id: IntentId) -> Outcome<Option<LogFrame>> {
+    let Some(intent) = intents::load(conn, id).await? else { return Ok(None) };
+    let deleted = chains::deleted(conn, id).await?;
+    let begun = floors::load(conn, id).await?.and_then(|floor| floor.intent);
+    let end = crate::log::writer::tails(conn, &[id]).await?.pop().map(|(_, tail)| tail);
+    let signers = events::signers(conn, id).await?;
+    let signers: Vec<&str> = signers.iter().map(String::as_str).collect();
+    let identities = identities::all(conn, &signers).await?;
+    let stored = checkpoints::of_log(conn, id).await?.into_iter();
+    let checkpoints = stored
         .map(|one| one.map_err(|fault| AppError::Inconsistent(fault.reason)))
         .collect::<Outcome<Vec<_>>>()?;
-    let export = Export::new(intent, &log, ctx.now()).after(&deleted, begun);
-    let known = identities::all(&mut tx, &chains::signers(&export.events)).await?;
-    tx.commit().await?;
-    let export = export.vouched_for(taken, known);
-    let export = match end {
-        Some((_, tail)) => export.ending_at(&tail),
-        None => export,
-    };
-    let keys = Arc::clone(&ctx.server_keys);
-    run_blocking(move || {
-        let _turn = turn;
-        export.sealed(&keys.signer)
-    })
-    .await
+    Ok(Some(LogFrame { intent, end, deleted, begun, identities, checkpoints }))
+}
+
+/// Loads the next events of a log after a position, oldest first: up to `limit`, and little more than `bytes` bytes.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn events_after(
+    conn: &mut PgConnection,
+    id: IntentId,
+    after: i64,
+    limit: i64,
+    bytes: i64,
+) -> Outcome<Vec<Event>> {
+    events::after(conn, id, after, limit, bytes).await
 }

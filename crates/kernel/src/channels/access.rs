@@ -89,7 +89,9 @@ pub async fn visit_within(work: &mut IntentTx<'_>, caller: &Caller, id: ChannelI
     Ok(of_member(channel, caller, &membership, now))
 }
 
-fn of_member(
+/// Returns a channel that was loaded, for a member of its intent.
+#[must_use]
+pub fn of_member(
     mut channel: Channel,
     caller: &Caller,
     membership: &Membership,

@@ -152,6 +152,28 @@ pub async fn list(
     rows.into_iter().map(Channel::try_from).collect()
 }
 
+/// Loads the next channels of an intent that were not deleted, by their ids.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn after(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    after: ChannelId,
+    limit: i64,
+) -> Outcome<Vec<Channel>> {
+    let rows = select!(
+        "channels::after",
+        "WHERE intent_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3",
+        intent_id.uuid(),
+        after.uuid(),
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Channel::try_from).collect()
+}
+
 fn column(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }

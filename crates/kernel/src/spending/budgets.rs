@@ -4,11 +4,12 @@ use entente_domain::amounts::Amount;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{BudgetId, IntentId};
+use entente_domain::limits::PAGE;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::spending as domain;
 use entente_domain::spending::{BudgetAsk, BudgetChange, SpendingBudget, Usage};
-use entente_domain::subjects::{Act, Subject};
+use entente_domain::subjects::{Act, Subject, SubjectKind};
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -185,6 +186,25 @@ pub async fn list(
             && after.is_none_or(|after| usage.budget.id > after)
     };
     Ok(own.into_iter().filter(wanted).take(limit as usize).collect())
+}
+
+/// Loads the budgets of an intent that the caller may see, with their use in the present window: an admin all, others
+/// those that pay for what they do.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn of_intent(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    caller: &Caller,
+    intent: IntentId,
+) -> Outcome<Vec<Usage>> {
+    let scope = Subject::of(SubjectKind::Intent, intent.to_string());
+    if caller.has(Scope::Admin) {
+        return page(conn, ctx, Some(&scope), None, PAGE).await;
+    }
+    let own = charges::of_act(conn, &caller.act(Some(intent)), ctx.now()).await?;
+    Ok(own.into_iter().filter(|usage| usage.budget.scope == scope).collect())
 }
 
 async fn page(

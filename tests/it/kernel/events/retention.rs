@@ -6,12 +6,14 @@ use std::time::Duration;
 use entente::background::sweeps::{Sweep, prune};
 use entente_bridges::Ctx;
 use entente_bridges::retention::expired;
+use entente_domain::bundles::Section;
 use entente_domain::identity::signatures::PublicKey;
 use entente_domain::ids::IntentId;
-use entente_domain::openintent::intents::export::Export;
 use sqlx::{AssertSqlSafe, query_scalar, raw_sql};
 
-use crate::harness::{Client, Receiver, Setup, Sse, Value, World, json, send_number, subscribe, talk};
+use crate::harness::{
+    BundleFile, Client, Receiver, Setup, Sse, Value, World, json, send_number, subscribe, talk,
+};
 
 /// A second more than the retention in these tests.
 const PAST: i64 = 24 * 3_600 + 1;
@@ -67,11 +69,9 @@ fn sequences(list: &Value) -> Vec<i64> {
 }
 
 /// Returns a verifier's report on a file that trusts the server's key only.
-async fn verified(world: &World, file: &Value) -> (bool, usize, usize) {
-    let key = world.anon().get("/server/keys").await.ok()["keys"][0]["did"].as_str().unwrap().to_owned();
-    let trusted = [PublicKey::of_did(&key).unwrap()];
-    let report = Export::verify_file(file.to_string().as_bytes(), &trusted).unwrap();
-    (report.is_clean(), report.deleted_count, report.event_count)
+async fn verified(world: &World, file: &BundleFile) -> (bool, usize, usize) {
+    let report = file.report_of(world).await;
+    (report.is_clean(), report.log.deleted_count, report.log.event_count)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,8 +115,9 @@ async fn events_go_and_their_proofs_stay() {
     let compared = ada.get(&compare).await.ok();
     assert_eq!(compared["consistent"], true, "{compared}");
     assert_eq!(compared["boundary_event"]["event_id"], events[2]["id"]);
-    let file = ada.get(&format!("{path}/export")).await.ok();
-    assert_eq!((&file["format"], &file["event_count"]), (&json!("entente-export/3"), &json!(8)));
+    let file = BundleFile::of(&ada, &path).await;
+    let header = file.header();
+    assert_eq!((&header["event_count"], &header["deleted"]["event_count"]), (&json!(8), &json!(6)));
     assert_eq!(verified(&world, &file).await, (true, 6, 2));
     world.end().await;
 }
@@ -130,7 +131,7 @@ async fn forged_hashes_and_events_are_found_after_the_deletion() {
     note(&ada, &path, 2).await;
     world.clock.advance(PAST);
     assert_eq!(forget(&world).await, 6);
-    let honest = ada.get(&format!("{path}/export")).await.ok();
+    let honest = BundleFile::of(&ada, &path).await;
     let valid = async || ada.get(&format!("{path}/events/verify")).await.ok()["valid"].clone();
     for table in ["events", "event_leaves", "checkpoints"] {
         run(&world, &format!("CREATE TABLE kept_{table} AS SELECT * FROM {table}")).await;
@@ -149,19 +150,26 @@ async fn forged_hashes_and_events_are_found_after_the_deletion() {
         run(&world, &format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM kept_{table}")).await;
         assert_eq!(valid().await, true);
     }
-    for (member, value) in [
-        ("/deleted/event_hashes/2", honest["deleted"]["event_hashes"][1].clone()),
-        ("/deleted/intent/title", json!("u")),
-        ("/events/0/actor", json!("agent.eve")),
-        ("/checkpoints", json!([])),
-        ("/deleted", json!(null)),
+    // A forger who seals everything anew, for a reader who does not know the server's key.
+    assert!(honest.forged(|_| ()).report().is_clean());
+    let hash = honest.bodies(Section::Deleted)[0]["event_hashes"][1].clone();
+    for (section, member, value) in [
+        (Section::Deleted, "/event_hashes/2", hash),
+        (Section::Bundle, "/deleted/intent/title", json!("u")),
+        (Section::Bundle, "/deleted/event_count", json!(5)),
+        (Section::Event, "/actor", json!("agent.eve")),
     ] {
-        let mut forged = honest.clone();
-        *forged.pointer_mut(member).unwrap() = value;
-        if forged["deleted"].is_null() {
-            forged.as_object_mut().unwrap().remove("deleted");
-        }
-        assert!(!verified(&world, &forged).await.0, "{member}");
+        let forged = honest.forged(|lines| {
+            let line = lines.iter_mut().find(|line| line.0 == section).unwrap();
+            let mut body = Value::Object(line.1.clone());
+            *body.pointer_mut(member).unwrap() = value;
+            line.1 = body.as_object().unwrap().clone();
+        });
+        assert!(!forged.report().is_clean(), "{member}");
+    }
+    for section in [Section::Deleted, Section::Checkpoint, Section::Event] {
+        let forged = honest.forged(|lines| lines.retain(|line| line.0 != section));
+        assert!(!forged.report().is_clean(), "{section:?}");
     }
     world.end().await;
 }
@@ -183,14 +191,14 @@ async fn an_open_intent_goes_on_after_its_events_are_gone() {
     assert_eq!((said[0].name.as_str(), said[1].name.as_str()), ("note", "STATE_CHANGED"));
     assert_eq!(said[1].data["old_state"], json!({ "n": 1, "seen": [1, 2] }));
     assert_eq!(said[1].data["new_state"], json!({ "n": 1, "seen": [1, 2, 3] }));
-    let file = ada.get(&format!("{path}/export")).await.ok();
+    let file = BundleFile::of(&ada, &path).await;
     assert_eq!(verified(&world, &file).await, (true, 5, 2));
     // In steps, on the hashes that are there.
     checkpoint(&admin, &path).await;
     note(&ada, &path, 1).await;
     world.clock.advance(PAST);
     assert_eq!(forget(&world).await, 2);
-    let file = ada.get(&format!("{path}/export")).await.ok();
+    let file = BundleFile::of(&ada, &path).await;
     assert_eq!(verified(&world, &file).await, (true, 7, 1));
     world.end().await;
 }
@@ -357,8 +365,8 @@ async fn readers_see_a_whole_log_while_two_servers_delete_it() {
             let found = ada.get(&format!("{path}/events/verify")).await.ok();
             assert_eq!(found["valid"], true, "{found}");
             seen.insert(found["deleted_count"].as_i64().unwrap_or(0));
-            let file = ada.get(&format!("{path}/export")).await.ok();
-            assert!(verified(&world, &file).await.0, "{file}");
+            let file = BundleFile::of(&ada, &path).await;
+            assert!(verified(&world, &file).await.0, "{}", file.0);
             assert_eq!(ada.get(&proof).await.ok(), proved);
             let compare = format!("/verify/consistency?from_checkpoint={first}&to_checkpoint={last}");
             assert_eq!(ada.get(&compare).await.ok()["consistent"], true);

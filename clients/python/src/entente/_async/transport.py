@@ -131,7 +131,8 @@ def _content(response: httpx.Response) -> Any:
     """Returns an answer's content: JSON, or bytes."""
     if not response.content:
         return {} if response.is_error else None
-    if "json" not in response.headers.get("content-type", ""):
+    kind = response.headers.get("content-type", "")
+    if "json" not in kind or "ndjson" in kind:
         return response.text if response.is_error else response.content
     try:
         return json.loads(response.content)

@@ -293,6 +293,26 @@ class AttemptBody(Record):
 
 
 @record
+class Attestation(Record):
+    """A signed statement: a DSSE envelope."""
+    # The statement, in base64.
+    payload: str
+    # Media type of the statement.
+    payloadType: str
+    # One signature.
+    signatures: list[AttestationSignature]
+
+
+@record
+class AttestationSignature(Record):
+    """The signature of an attestation."""
+    # Signing key, as a `did:key`.
+    keyid: str
+    # Signature over DSSE's pre-authentication encoding, in base64.
+    sig: str
+
+
+@record
 class Authority(Record):
     """The basis of a person's key."""
     # How the key came about.
@@ -1569,29 +1589,6 @@ class EvictedMemory(Record):
     key: str
     # Version at the time of the eviction.
     version: int
-
-
-@record
-class ExportBody(Record):
-    """An intent with its whole log."""
-    # The checkpoints of the log.
-    checkpoints: list[dict[str, Any]]
-    # Number of events in its log.
-    event_count: int
-    # The log, oldest first, each event with its hash.
-    events: list[dict[str, Any]]
-    # When the export was made.
-    exported_at: str
-    # The format's name and version.
-    format: str
-    # The hash of the last event.
-    head: str | None
-    # The identities of the actors whose proofs the server has checked.
-    identities: list[dict[str, Any]]
-    # The intent at that time.
-    intent: IntentBody
-    # The server's signature over the whole export, member by member.
-    seal: dict[str, Any]
 
 
 @record

@@ -1364,15 +1364,16 @@ def escalate_to_human(
 
 def export_intent(
     intent_id: str,
-) -> Request[answers.ExportBody]:
-    """Export an intent. With its whole log, for archiving and for `entente verify`, which checks it without a
-    server.
+) -> Request[Any]:
+    """Export an intent. As a bundle: lines of canonical JSON with its log, messages, jobs, money, decisions and
+    children, as far as the caller may read them; the last line is the server's attestation of all of them (DSSE,
+    in-toto). `entente verify` checks it without a server. A response that ends without that line is not whole.
     """
     return Request(
         "export_intent",
         "GET",
         f"/api/v1/intents/{_request.quote(intent_id)}/export",
-        answers.ExportBody,
+        _request.anything,
     )
 
 
@@ -2168,6 +2169,21 @@ def get_moment(
         f"/api/v1/moments/{_request.quote(moment_id)}",
         answers.Moment,
         query={"wait": wait, "seen": seen},
+    )
+
+
+def get_moment_receipt(
+    moment_id: str,
+) -> Request[answers.Attestation]:
+    """Get the receipt of an answer. The server's attestation (DSSE, in-toto) of which answer was given, by whom and
+    when, over the digest of the question that was seen. It has no words of the person. The same answer has the
+    same receipt, as long as the server's key stays.
+    """
+    return Request(
+        "get_moment_receipt",
+        "GET",
+        f"/api/v1/moments/{_request.quote(moment_id)}/receipt",
+        answers.Attestation,
     )
 
 

@@ -282,7 +282,8 @@ fn readable<T: DeserializeOwned>(members: &Map<String, Value>, member: &str) -> 
     serde_json::from_value::<T>(value.clone()).map_err(|e| format!("`{member}`: {e}")).map(drop)
 }
 
-fn opened(sealed: &Sealed) -> Result<Event, String> {
+/// Returns an event of a file as the log has it.
+pub(crate) fn opened(sealed: &Sealed) -> Result<Event, String> {
     let created_at = parse(&sealed.created_at)
         .ok_or_else(|| format!("event {}: `created_at` is no time", sealed.sequence))?;
     Ok(Event {
@@ -309,7 +310,8 @@ fn same(claimed: &impl Serialize, made: &impl Serialize) -> bool {
     matches!((canonical::text(claimed), canonical::text(made)), (Ok(claimed), Ok(made)) if claimed == made)
 }
 
-fn differences(claimed: &Intent, made: &Intent) -> Vec<String> {
+/// Returns the members of a claimed intent that differ from the one that its log makes.
+pub(crate) fn differences(claimed: &Intent, made: &Intent) -> Vec<String> {
     let pairs = [
         ("id", claimed.id == made.id),
         ("title", claimed.title == made.title),
