@@ -61,9 +61,11 @@ def test_a_program(heading, ada, model, tmp_path):
     settings = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_BASE": f"{model.url}/v1", "OPENAI_API_KEY": "none"}
     settings |= {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "none", "HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(tmp_path)}
     # Nothing is fetched from elsewhere, or told to anybody.
-    settings |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
+    settings |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+    settings |= {"MCP_CONNECTION_NONBLOCKING": "0", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
     settings |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true"}
-    settings |= {"CREWAI_TRACING_ENABLED": "false", "PYTHONPATH": str(CLIENT / "src")}
+    settings |= {"CREWAI_TRACING_ENABLED": "false", "CREWAI_TESTING": "true", "CREWAI_DISABLE_VERSION_CHECK": "true"}
+    settings |= {"PYTHONPATH": str(CLIENT / "src")}
     done = subprocess.run([sys.executable, path], env=os.environ | settings, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert EXPECTED[heading][1] in done.stdout

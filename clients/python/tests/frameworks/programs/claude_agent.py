@@ -4,7 +4,7 @@ import asyncio
 import os
 import tempfile
 
-from claude_agent_sdk import AssistantMessage, ClaudeAgentOptions, ClaudeSDKClient, ResultMessage, create_sdk_mcp_server, tool
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ResultMessage, create_sdk_mcp_server, tool
 from entente.integrations.claude_agent_sdk import approvals
 from entente.integrations.person import of
 
@@ -31,14 +31,17 @@ def go(person, run, prompt, ledger):
                     "ANTHROPIC_BASE_URL": os.environ["STUB_URL"],
                     "ANTHROPIC_API_KEY": "none",
                     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                    # On a busy machine the model would be asked before it has the tool.
+                    "MCP_CONNECTION_NONBLOCKING": "0",
                     "DISABLE_AUTOUPDATER": "1",
                 },
             )
             async with ClaudeSDKClient(options) as claude:
+                while any(one["status"] == "pending" for one in (await claude.get_mcp_status())["mcpServers"]):
+                    await asyncio.sleep(0.1)
                 await claude.query(prompt)
                 async for message in claude.receive_response():
                     if isinstance(message, ResultMessage):
                         return message.result
-                    assert isinstance(message, AssistantMessage) or message
 
     return asyncio.run(main())

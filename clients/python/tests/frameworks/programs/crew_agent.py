@@ -2,7 +2,9 @@
 
 import os
 
-os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_DISABLE_TRACKING": "true", "OTEL_SDK_DISABLED": "true", "CREWAI_TRACING_ENABLED": "false"}
+# Nothing is told to anybody else, or asked on a terminal.
+os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_DISABLE_TRACKING": "true", "CREWAI_TRACING_ENABLED": "false"}
+os.environ |= {"OTEL_SDK_DISABLED": "true", "CREWAI_TESTING": "true", "CREWAI_DISABLE_VERSION_CHECK": "true"}
 
 from crewai import LLM, Agent, Crew, Task  # noqa: E402
 from crewai.tools import tool  # noqa: E402
