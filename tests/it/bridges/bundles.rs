@@ -16,9 +16,7 @@ pub struct Scene {
     pub world: World,
     pub admin: Client,
     pub ada: Client,
-    pub bob: Client,
     pub intent: String,
-    pub channel: String,
     pub moment: Value,
     pub secret: String,
 }
@@ -33,7 +31,7 @@ impl Scene {
         let (bob, human) = (world.agent("agent.bob").await, world.human("human.ada").await);
         register(&ada, "agent.ada", &key(1)).await;
         let (intent, channel) =
-            talk(&ada, json!({ "members": ["agent.bob"], "member_policy": "explicit" })).await;
+            talk(&ada, json!({ "members": ["agent.ada", "agent.bob"], "member_policy": "explicit" })).await;
         let path = format!("/intents/{intent}");
         ada.post(&format!("{path}/events"), proved(&intent, "agent.ada", "signed", &key(1))).await.ok();
         let audited = json!({ "name": "audited", "options": { "audit": true } });
@@ -77,7 +75,7 @@ impl Scene {
         resolve(&human, &other, free_text("a word in confidence")).await.ok();
         ada.post("/intents", json!({ "title": "below", "parent_id": intent })).await.ok();
         admin.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
-        Self { world, admin, ada, bob, intent, channel, moment, secret }
+        Self { world, admin, ada, intent, moment, secret }
     }
 
     pub async fn bundle(&self, client: &Client) -> BundleFile {

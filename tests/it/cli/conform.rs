@@ -109,12 +109,6 @@ fn more(protocol: &str) -> &'static [&'static str] {
     if protocol == "moments" { &["--arguments={\"principal\":\"human.ada\"}"] } else { &[] }
 }
 
-/// Checks that this server is known to fail: `tools/list` has one page, and does not look at a cursor (MCP, "Pagination",
-/// SHOULD).
-fn known(protocol: &str) -> BTreeSet<&'static str> {
-    if protocol == "mcp" { BTreeSet::from(["unknown_cursor_fails"]) } else { BTreeSet::new() }
-}
-
 /// Starts a server with the agents and the worker that the kit asks for. RFC-0021's text holds in strict mode, as the
 /// deployed clients expect otherwise (OI-2).
 async fn ready(is_strict: bool) -> (World, Worker) {
@@ -137,9 +131,8 @@ async fn this_server_passes_every_check() {
     for (protocol, least, output) in futures_util::future::join_all(runs).await {
         assert!(!text(&output).is_empty(), "{protocol}: {}", complaint(&output));
         let found: Value = serde_json::from_str(&text(&output)).unwrap();
-        assert_eq!(with(&found, "failed"), known(protocol), "{protocol}: {}", text(&output));
-        let expected = if known(protocol).is_empty() { 0 } else { 1 };
-        assert_eq!(output.status.code(), Some(expected), "{protocol}: {}", complaint(&output));
+        assert_eq!(with(&found, "failed"), BTreeSet::new(), "{protocol}: {}", text(&output));
+        assert_eq!(output.status.code(), Some(0), "{protocol}: {}", complaint(&output));
         let passed = with(&found, "passed").len();
         assert!(passed >= least, "{protocol}: only {passed} checks pass");
         assert!(!text(&output).contains("key-of-agent.a"), "a key is printed");
@@ -206,7 +199,7 @@ async fn a_wrong_server_fails_where_it_is_wrong_and_nowhere_else() {
     let mut wrong = Vec::new();
     for (protocol, expected, output) in futures_util::future::join_all(runs).await {
         let found: Value = serde_json::from_str(&text(&output)).unwrap();
-        let expected: BTreeSet<&str> = expected.into_iter().chain(known(protocol)).collect();
+        let expected: BTreeSet<&str> = expected.into_iter().collect();
         let told = format!("the server fails {} of ", expected.len());
         let is_told = complaint(&output).contains(&told) && output.status.code() == Some(1);
         if with(&found, "failed") != expected || !is_told {

@@ -129,6 +129,17 @@ fn task(context: &RequestContext<RoleServer>, id: &str) -> Result<(Call, Subject
     Ok((visitor(context)?.reader(subject.tool())?, subject))
 }
 
+/// Refuses a place in a list that has one page: the client got none (MCP, "Pagination").
+fn require_first(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match page.and_then(|page| page.cursor) {
+        Some(cursor) if !cursor.is_empty() => Err(ErrorData::invalid_params(
+            "The list has one page, so it gave no `cursor`. Ask without one.",
+            None,
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Adds to a result how long a host may keep it, and for whom.
 fn cached(mut result: Value, ttl_millis: u64, scope: &str) -> Value {
     result["ttlMs"] = json!(ttl_millis);
@@ -178,9 +189,10 @@ impl ServerHandler for McpServer {
 
     async fn list_tools(
         &self,
-        _page: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        require_first(page)?;
         made(visitor(&context)?.toolset.listed())
     }
 
@@ -272,9 +284,10 @@ impl ServerHandler for McpServer {
 
     async fn list_resource_templates(
         &self,
-        _page: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        require_first(page)?;
         let templates = json!({ "resourceTemplates": resources::templates() });
         made(cached(templates, LIST_TTL_MILLIS, "public"))
     }

@@ -7,7 +7,6 @@ use entente::background::sweeps::{Sweep, prune};
 use entente_bridges::Ctx;
 use entente_bridges::retention::expired;
 use entente_domain::bundles::Section;
-use entente_domain::identity::signatures::PublicKey;
 use entente_domain::ids::IntentId;
 use sqlx::{AssertSqlSafe, query_scalar, raw_sql};
 
