@@ -1,0 +1,3 @@
+//! Bundles: files of one intent that show every change of themselves.
+
+mod files;
