@@ -58,13 +58,13 @@ async fn deliver(visit: &Visit, request: &SendRequest) -> Result<(JobId, i64), F
     let said = request.configuration.as_ref();
     let receiver = said.and_then(|said| said.task_push_notification_config.clone());
     let receiver = receiver.map(|config| pushes::check(visit, config)).transpose()?;
-    let (id, after, told) = match request.message.task_id.as_deref().filter(|id| !id.is_empty()) {
-        Some(task) => resume(visit, task, request).await?,
-        None => {
-            let submit = submissions::job(&visit.agent.to_string(), request)?;
-            let submitted = visit.api.job_writer.submit(&visit.caller, submit, Origin::Rest).await?;
-            (submitted.job.id, 0, TaskState::Submitted)
-        }
+    let task = request.message.task_id.as_deref().filter(|id| !id.is_empty());
+    let (id, after, told) = if let Some(task) = task {
+        resume(visit, task, request).await?
+    } else {
+        let submit = submissions::job(&visit.agent.to_string(), request)?;
+        let submitted = visit.api.job_writer.submit(&visit.caller, submit, Origin::Rest).await?;
+        (submitted.job.id, 0, TaskState::Submitted)
     };
     // A client that gets no response, because the server ended here, sends its message again.
     if let Some(config) = receiver {

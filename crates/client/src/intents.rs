@@ -115,7 +115,7 @@ async fn export(api: &Api, path: &str, output: Option<&Path>) -> Done {
     };
     let mut lines = 0;
     while let Some(chunk) = response.chunk().await? {
-        lines += chunk.iter().filter(|byte| **byte == b'\n').count();
+        lines += chunk.split(|byte| *byte == b'\n').count().saturating_sub(1);
         out.write_all(&chunk)?;
     }
     out.flush()?;

@@ -97,11 +97,11 @@ impl Nats {
 
     /// Returns its URL, with a password that had to be escaped.
     pub fn url(&self) -> String {
-        self.url_at(self.address())
+        Self::url_at(self.address())
     }
 
     /// Returns its URL behind something that listens there.
-    pub fn url_at(&self, address: SocketAddr) -> String {
+    pub fn url_at(address: SocketAddr) -> String {
         format!("nats://entente:se%2Fcret@{address}")
     }
 

@@ -74,12 +74,11 @@ impl LogVerifier {
 
     /// Takes the next event.
     pub(super) fn event(&mut self, event: Sealed) {
-        let (first, previous) = match &self.last {
-            Some(last) => (last.sequence.saturating_add(1), last.event_hash.clone()),
-            None => {
-                let first = i64::try_from(self.deleted.len()).unwrap_or(i64::MAX).saturating_add(1);
-                (first, self.deleted.last().map(canonical::show))
-            }
+        let (first, previous) = if let Some(last) = &self.last {
+            (last.sequence.saturating_add(1), last.event_hash.clone())
+        } else {
+            let first = i64::try_from(self.deleted.len()).unwrap_or(i64::MAX).saturating_add(1);
+            (first, self.deleted.last().map(canonical::show))
         };
         let one = std::slice::from_ref(&event);
         let mut faults = chains::verify(one, first, previous.as_deref());
@@ -116,7 +115,7 @@ impl LogVerifier {
             ));
         }
         let (mut breaks, ids, deleted) = (self.breaks, self.ids, self.deleted.len());
-        let last = self.last.as_ref().map(std::slice::from_ref).unwrap_or_default();
+        let last = self.last.as_slice();
         breaks.extend(verify_end(last, self.header.event_count, self.header.head.as_deref()));
         let id_of = |sequence: i64| {
             let place = usize::try_from(sequence).ok()?.checked_sub(deleted + 1)?;

@@ -37,13 +37,13 @@ impl Past {
         match line.section {
             Section::Bundle => {
                 let id = body.get("intent").and_then(|intent| intent.get("id")).and_then(Value::as_str);
-                self.intent = id.unwrap_or_default().to_owned();
+                id.unwrap_or_default().clone_into(&mut self.intent);
                 Ok(Vec::new())
             }
             Section::Event => {
                 let draft = self.draft(EnvelopeType::Event, word(body, "actor"), BUS, "intent.event");
                 one(written(
-                    draft,
+                    &draft,
                     word(body, "id"),
                     word(body, "created_at"),
                     picked(body, &["event_type", "payload"]),
@@ -54,7 +54,7 @@ impl Past {
                 self.job = (word(body, "agent").to_owned(), word(body, "principal").to_owned());
                 let draft = self.draft(EnvelopeType::Task, &self.job.1, &self.job.0, "intent.job");
                 let payload = picked(body, &["job_id", "input", "input_text", "lease"]);
-                one(written(draft, word(body, "job_id"), word(body, "created_at"), payload))
+                one(written(&draft, word(body, "job_id"), word(body, "created_at"), payload))
             }
             Section::JobEvent => one(self.job_event(body)),
             Section::Decision => self.decision(body),
@@ -93,7 +93,7 @@ impl Past {
         let mut draft = self.draft(kind, word(body, "sender"), to.unwrap_or(BUS), "intent.message");
         draft.reply_to = Some(answers).filter(|_| kind == EnvelopeType::Result);
         let payload = picked(body, &["channel_id", "payload", "payload_text"]);
-        written(draft, word(body, "id"), word(body, "created_at"), payload)
+        written(&draft, word(body, "id"), word(body, "created_at"), payload)
     }
 
     fn job_event(&self, body: &Map<String, Value>) -> Result<Envelope, Refusal> {
@@ -115,7 +115,7 @@ impl Past {
         }
         let source = sha256(format!("{job}:{}", body.get("job_seq").unwrap_or(&Value::Null)));
         let id = parse(at).map(|at| derived(at, &source)).unwrap_or_default();
-        written(draft, &id, at, payload)
+        written(&draft, &id, at, payload)
     }
 
     /// Returns the question and, if there is one, the answer.
@@ -124,7 +124,7 @@ impl Past {
             (word(body, "moment_id"), word(body, "agent_id"), word(body, "principal_id"));
         let asked = self.draft(EnvelopeType::Task, agent, person, "intent.decision");
         let payload = picked(body, &["moment_id", "digest", "brief"]);
-        let mut envelopes = vec![written(asked, id, word(body, "created_at"), payload)?];
+        let mut envelopes = vec![written(&asked, id, word(body, "created_at"), payload)?];
         if let Some(Value::Object(resolution)) = body.get("resolution") {
             let mut answer =
                 self.draft(EnvelopeType::Result, word(resolution, "by"), agent, "intent.decision");
@@ -132,7 +132,7 @@ impl Past {
             let at = word(resolution, "at");
             let own = parse(at).map(|at| derived(at, &sha256(format!("{id}:answer")))).unwrap_or_default();
             let payload = picked(body, &["moment_id", "digest", "resolution", "receipt"]);
-            envelopes.push(written(answer, &own, at, payload)?);
+            envelopes.push(written(&answer, &own, at, payload)?);
         }
         Ok(envelopes)
     }
@@ -152,7 +152,7 @@ fn picked(body: &Map<String, Value>, members: &[&str]) -> Value {
     Value::Object(picked.collect())
 }
 
-fn written(draft: EnvelopeDraft<'_>, id: &str, at: &str, payload: Value) -> Result<Envelope, Refusal> {
+fn written(draft: &EnvelopeDraft<'_>, id: &str, at: &str, payload: Value) -> Result<Envelope, Refusal> {
     let at = parse(at).unwrap_or_default();
-    EnvelopeDraft { payload, ..draft }.write_as(bare(id).to_owned(), at)
+    EnvelopeDraft { payload, ..*draft }.write_as(bare(id).to_owned(), at)
 }

@@ -62,7 +62,7 @@ pub fn fault(decision: &Map<String, Value>, trusted: &[PublicKey]) -> Option<Str
     let digest = member("digest").as_str().and_then(seen);
     if let Some(brief) = decision.get("brief") {
         let read = serde_json::from_value::<Brief>(brief.clone()).is_ok();
-        let found = text(brief).ok().map(|text| sha256(text));
+        let found = text(brief).ok().map(sha256);
         if !read || found != digest {
             return Some("its question does not have the digest that it says".to_owned());
         }

@@ -148,13 +148,11 @@ async fn scoped(
 fn check_target(ctx: &Ctx, caller: &Caller, ask: &EndpointAsk) -> Result<(), Refusal> {
     let Some(sink) = &ask.sink else { return check_url(ctx, ask.url.as_deref()) };
     caller.require(Scope::Admin)?;
-    match ctx.settings.webhooks.sinks.get(&sink.name) {
-        Some(rule) => sink.check(rule),
-        None => {
-            let message = format!("The operator has configured no sink `{}`.", sink.name);
-            Err(Refusal::field(Code::Unprocessable, "sink", "unknown", message))
-        }
-    }
+    let Some(rule) = ctx.settings.webhooks.sinks.get(&sink.name) else {
+        let message = format!("The operator has configured no sink `{}`.", sink.name);
+        return Err(Refusal::field(Code::Unprocessable, "sink", "unknown", message));
+    };
+    sink.check(rule)
 }
 
 fn check_url(ctx: &Ctx, url: Option<&str>) -> Result<(), Refusal> {

@@ -54,7 +54,7 @@ impl Altering {
                 let (stream, _) = listener.accept().await.unwrap();
                 tokio::spawn(async move {
                     // A client that goes away ends its connection only.
-                    let _gone = pass(stream, target, wrong).await;
+                    let _gone = Box::pin(pass(stream, target, wrong)).await;
                 });
             }
         });
