@@ -343,10 +343,10 @@ def node(run, folder, file, label, *more):
 
 # Steps that need only the compiler and PostgreSQL's programs.
 COMPILING = ("lint", "build")
-# Steps that mostly wait, for pages, processes and clocks; two of them run at once.
-WAITING = ("bench", "clients", "packaging", "web")
+# Steps that mostly wait, for processes and clocks; two of them run at once. Pages do not, because a browser has time limits.
+WAITING = ("bench", "clients", "packaging")
 # The longest of the waiting ones comes first, and the others beside it.
-STEPS = {"lint": lint, "build": build, "rust": rust, "clients": clients, "web": web, "packaging": packaging, "bench": bench}
+STEPS = {"lint": lint, "build": build, "rust": rust, "clients": clients, "packaging": packaging, "bench": bench, "web": web}
 # Steps that run only when they are named.
 MORE = {"frameworks": frameworks}
 
@@ -365,10 +365,12 @@ def main():
         run.step(name, STEPS[name])
     if setup:
         setup.finish()
-    for name in (name for name in chosen if name not in (*COMPILING, *WAITING)):
-        run.step(name, (STEPS | MORE)[name])
+    for name in (name for name in chosen if name == "rust"):
+        run.step(name, STEPS[name])
     with ThreadPoolExecutor(max_workers=2) as pool:
         list(pool.map(lambda name: run.step(name, STEPS[name]), [name for name in chosen if name in WAITING]))
+    for name in (name for name in chosen if name not in (*COMPILING, "rust", *WAITING)):
+        run.step(name, (STEPS | MORE)[name])
     sys.exit(0 if run.report() else 1)
 
 

@@ -19,7 +19,11 @@ JOB = "job_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 
 # Warnings of openapi-python-client about unsupported content, whatever the document: bodies other than JSON, and
 # metrics.
-BEYOND_IT = ("Unsupported content_type application/openmetrics-text", "Unsupported content type application/x-ndjson")
+BEYOND_IT = (
+    "Unsupported content_type application/openmetrics-text",
+    "Unsupported content type application/x-ndjson",
+    "Unsupported content_type application/x-ndjson",
+)
 
 
 @pytest.fixture(scope="session")
