@@ -123,6 +123,19 @@ def test_a_run_of_openai_goes_on_where_it_was_killed(human, spawn, ledger):
 
 
 @needs["agents"]
+def test_a_run_of_openai_that_ends_leaves_those_of_similar_names(human, spawn, ledger):
+    run = uuid.uuid4().hex
+    process = spawn("openai_agent", human.name, f"{run}0", json.dumps([BOB]))
+    question = human.waiting()[0]
+    process.kill()
+    process.wait()
+    assert ended(spawn("openai_agent", human.name, run, "[]")) == "Nothing to pay."
+    human.answer(question, RUN)
+    assert ended(spawn("openai_agent", human.name, f"{run}0", json.dumps([BOB]))) == "paid 5 to bob"
+    assert len(human.asked()) == 1
+
+
+@needs["agents"]
 def test_a_session_of_openai_is_kept(model):
     from agents import Agent, OpenAIChatCompletionsModel, Runner
     from entente.integrations.openai_agents import EntenteSession

@@ -171,6 +171,7 @@ class EntenteSaver(BaseCheckpointSaver[int]):
             kind, value = self.serde.dumps_typed(part)
             more = {"kind": kind, "task": task_id, "path": task_path, "index": WRITES_IDX_MAP.get(channel, 0)}
             key = f"{_name(space, checkpoint or '')}/{task_id}{channel}"
+            # Where it is not stored, this task has already written: what it wrote first stands.
             self._store(thread).put(key, value, more=more, replace=bool(channel))
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:

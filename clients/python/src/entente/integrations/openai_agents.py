@@ -30,18 +30,19 @@ async def run(
     """Does what `Runner.run` does, and puts every interruption to a person until there is none. A run of this name that is in the middle of
     its work goes on there, without the input. `options` are those of `Runner.run`."""
     who = of(person, run)
-    store = await asyncio.to_thread(Store, "openai-agents", client)
-    kept = await asyncio.to_thread(store.get, run)
+    # A namespace of its own: sessions have those that begin with "openai-agents ".
+    store = await asyncio.to_thread(Store, f"openai-agents-run {run}", client)
+    kept = await asyncio.to_thread(store.get, "state")
     state = None if kept is None else await RunState.from_json(agent, json.loads(kept), context_override=options.get("context"))
     result = None if state is not None else await Runner.run(agent, input, **options)
     while True:
         if result is not None:
             if not result.interruptions:
-                await asyncio.to_thread(store.delete, run)
+                await asyncio.to_thread(store.delete)
                 return result
             # Before anybody is asked: an answer belongs to a call of this state.
             state = result.to_state()
-            await asyncio.to_thread(store.put, run, json.dumps(state.to_json()).encode())
+            await asyncio.to_thread(store.put, "state", json.dumps(state.to_json()).encode())
         assert state is not None
         result = await Runner.run(agent, await _decided(state, who), **options)
 
