@@ -5,9 +5,11 @@ import contextlib
 import threading
 import time
 import uuid
+from datetime import datetime
 
 import pytest
 from entente import AsyncEntente, ClaimError, Entente, JobError, operations
+from entente._jobs import JobState
 from proxy import Proxy
 from server import AGENTS
 
@@ -46,13 +48,15 @@ def work(url):
         client.close()
 
 
-def wait_for_agent(client, name):
+def wait_until(done):
     end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if any(one.name == name for one in client.call(operations.list_inventory()).agents):
-            return
+    while not done():
+        assert time.monotonic() < end
         time.sleep(0.05)
-    raise AssertionError(f"{name} was never registered")
+
+
+def wait_for_agent(client, name):
+    wait_until(lambda: any(one.name == name for one in client.call(operations.list_inventory()).agents))
 
 
 def shouting(kind):
@@ -167,6 +171,67 @@ def test_a_stopped_worker_hands_back_and_the_next_goes_on(work, bob, name):
     assert bob.call(operations.get_job_result(made.job_id)) == {"from": {"rows": 500}}
 
 
+UNWRITABLE = {
+    "set": lambda: {1, 2},
+    "time": datetime.now,
+    "nan": lambda: {"rows": float("nan")},
+    "half": lambda: "\ud800",
+    "error": lambda: JobError("\ud800", details={"rows": {1}}, retryable=True),
+}
+
+
+# All in one: each job would run again.
+def test_a_result_that_is_no_json_fails_its_job_for_good(work, bob, name):
+    ran = []
+
+    async def working(job):
+        ran.append(job.input)
+        found = UNWRITABLE[job.input]()
+        if isinstance(found, JobError):
+            raise found
+        return found
+
+    work(name, working, concurrency=len(UNWRITABLE))
+    made = [bob.submit_job(name, word, retry={"max_attempts": 3}).job_id for word in UNWRITABLE]
+    ends = [bob.wait_for_job(one) for one in made]
+    assert {one.status for one in ends} == {"error"}
+    for one in ends:
+        assert "cannot be written as JSON" in one.terminal["message"], one.terminal
+    assert sorted(ran) == sorted(UNWRITABLE)
+
+
+def test_a_failure_of_half_characters_is_told(work, bob, name):
+    def working(job):
+        raise ValueError("there is no file \udcff")
+
+    work(name, working)
+    ended = bob.wait_for_job(bob.submit_job(name).job_id)
+    assert "\\udcff" in ended.terminal["message"], ended.terminal
+
+
+def test_a_lost_claim_keeps_back_no_other_job(work, bob, name):
+    begun = []
+
+    async def working(job):
+        begun.append(job.input)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if job.input == "lost":
+                # The worker does not hear of it before it hands it back.
+                await type(job)(job._transport, JobState(job.claimed)).release("elsewhere")
+            raise
+
+    worker, thread = work(name, working, concurrency=2, grace=0.1)
+    made = []
+    for word in ("lost", "kept"):
+        made.append(bob.submit_job(name, word).job_id)
+        wait_until(lambda: word in begun)
+    worker.stop()
+    thread.join(30)
+    assert [bob.call(operations.get_job(one)).status for one in made] == ["pending", "pending"]
+
+
 def test_lost_answers_report_each_event_once(work, bob, name, url):
     proxy = Proxy(url)
     steps = 5
@@ -256,9 +321,10 @@ def test_a_worker_survives_the_restart_of_its_server(server, name):
             proxy.aim(server.start().url)
             talk.notify(None, {"n": 1})
             assert [next(stream).data["payload"]["n"] for _ in range(2)] == [0, 1]
-        seen = []
-        assert ada.wait_for_job(made.job_id, seen.append).status == "success"
-        assert [one["payload"]["body"]["current"] for one in seen if one["payload"].get("kind") == "progress"] == [1, 2, 3]
+        assert ada.wait_for_job(made.job_id).status == "success"
+        # It may have ended before anybody waited.
+        events = ada.call(operations.job_events(made.job_id)).events
+        assert [one.payload["body"]["current"] for one in events if one.payload.get("kind") == "progress"] == [1, 2, 3]
         assert ada.call(operations.get_job_result(made.job_id)) == 1
         worker.stop()
         thread.join(40)

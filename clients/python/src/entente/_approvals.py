@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._generated.answers import Moment
+from ._request import escaped
 from ._settings import Settings
 
 # Bytes of a text of a question, of a stem, and of an option's label that are surely taken (binding moment §4: 2 KiB).
@@ -80,7 +81,7 @@ class Asking:
 
 def plain(value: Any) -> str:
     """Returns a value as JSON, always in the same order; what JSON has no form for as Python writes it."""
-    return _written(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
+    return escaped(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
 
 
 def digest(text: str) -> str:
@@ -113,13 +114,8 @@ def question(call: Call) -> dict[str, Any]:
     }
 
 
-def _written(text: str) -> str:
-    """Shows the escapes of what no text may have: half characters, and NUL."""
-    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
-
-
 def _short(name: str) -> str:
-    name = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in _written(name))
+    name = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in escaped(name))
     return name if len(name.encode()) <= 150 else name[:60] + "…"
 
 
@@ -136,7 +132,7 @@ def fact(name: str, value: Any) -> Iterator[str]:
 
 def _split(text: str) -> list[str]:
     """Cuts a text into pieces that are taken."""
-    text = _written(text)
+    text = escaped(text)
     if not text.strip():
         return [] if not text else [json.dumps(text)]
     size = TEXT_BYTES // max(len(one.encode()) for one in text)

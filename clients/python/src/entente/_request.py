@@ -73,7 +73,7 @@ class Request(Generic[T]):
         """Returns the bytes of the body."""
         if self.body is None:
             return b"{}" if self.method in ("POST", "PATCH") else None
-        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_encoded).encode()
+        return encoded(self.body)
 
     def parameters(self) -> dict[str, str]:
         """Returns the parameters that were given, as text."""
@@ -104,6 +104,11 @@ class Answer(Generic[T]):
         return self.headers.get("entente-has-more") == "true"
 
 
+def encoded(value: Any) -> bytes:
+    """Returns a value as requests carry it; raises TypeError or ValueError if JSON has no form for it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_encoded).encode()
+
+
 def _encoded(value: Any) -> Any:
     if isinstance(value, Record):
         return members(value)
@@ -117,6 +122,11 @@ def text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(text(one) for one in value)
     return str(value)
+
+
+def escaped(text: str) -> str:
+    """Shows the escapes of what no text of the server may have: half characters, and NUL."""
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
 
 
 def quote(part: str) -> str:

@@ -138,9 +138,7 @@ class Worker:
             state.lost = True
         await _cancelled(*(task for _, task in left))
         with contextlib.suppress(EntenteError):
-            for state, _ in left:
-                if not state.ended:
-                    await AsyncJob(leaving, state).release("the worker stops")
+            await _handed_back([AsyncJob(leaving, state) for state, _ in left if not state.ended])
             if self._worker is not None:
                 await leaving.call(api.worker_leave(self._worker.worker_id).repeatable())
 
@@ -281,6 +279,12 @@ class Worker:
             log.error("job %s could not be reported: %s", state.claimed.job_id, refused)
             with contextlib.suppress(EntenteError):
                 await job.fail(JobError(f"the result was refused: {refused}", retryable=False))
+        except (TypeError, ValueError, RecursionError) as unwritable:
+            # The next attempt would do all of the work again, and end in the same way.
+            reason = f"the result cannot be written as JSON: {type(unwritable).__name__}: {unwritable}"
+            log.error("job %s: %s", state.claimed.job_id, reason)
+            with contextlib.suppress(EntenteError):
+                await job.fail(JobError(reason, retryable=False))
         finally:
             self._held.pop(state.claimed.job_id, None)
 
@@ -291,6 +295,14 @@ class Worker:
         loop = asyncio.get_running_loop()
         blocking = cast(Callable[[Job], Any], self._handler)
         return await loop.run_in_executor(self._threads, blocking, Job(self._blocking, state))
+
+
+async def _handed_back(jobs: list[AsyncJob]) -> None:
+    """Hands jobs back. One that is somebody else's by now keeps back no other; raises ConnectionLostError if the server is away."""
+    told = await asyncio.gather(*(job.release("the worker stops") for job in jobs), return_exceptions=True)
+    for wrong in told:
+        if wrong is not None and not isinstance(wrong, ApiError):
+            raise wrong
 
 
 async def _cancelled(*tasks: asyncio.Task[Any]) -> None:

@@ -14,6 +14,7 @@ from .._generated import operations as api
 from .._generated.answers import CredentialRotated, JobBody, JobOperationAllowed, JobReported, JobSignal
 from .._generated.requests import NewJobEvent
 from .._jobs import JobState
+from .._request import escaped
 from ..errors import ClaimError, JobCancelledError, JobError
 from .spending import Amount
 from .streams import Stream
@@ -134,7 +135,8 @@ class Job:
 
     def fail(self, error: JobError) -> JobReported:
         """Reports a failure. A worker does it with what its function raises."""
-        body = self._body(code=error.code, message=error.message)
+        # Names of files, for one, may have half characters; the failure is told nevertheless.
+        body = self._body(code=error.code, message=escaped(error.message))
         if error.retryable is not None:
             body["retryable"] = error.retryable
         if error.details is not None:
