@@ -23,9 +23,11 @@ from arcp.client import ARCPClient
 from arcp.runtime import JobContext as SdkContext
 from entente import Entente, EntenteError, operations
 from entente.arcp import ARCPRuntime, Identity, JobContext, StaticBearerVerifier, UpstreamBudgetExhausted
+from entente.arcp.runtime import GRACE
 from entente.worker import log
 from proxy import Proxy
 from server import AGENTS, ARCP_SETTINGS
+from websockets.asyncio.server import serve
 
 PATIENCE = 60
 PROGRAM = Path(__file__).parent / "counting_program.py"
@@ -488,6 +490,63 @@ async def test_a_client_resumes_a_session_that_was_resumed_for_it(server, name):
             with pytest.raises(arcp.ResumeWindowExpiredError):
                 async with session(runtime, resume=forged):
                     pass
+    finally:
+        proxy.close()
+
+
+@looped
+async def test_a_server_that_hangs_keeps_no_client(name):
+    async def silent(connection):
+        await connection.recv()
+        await connection.wait_closed()
+
+    async def agent(input, ctx):
+        raise AssertionError
+
+    async with serve(silent, "127.0.0.1", 0, close_timeout=1) as hanging:
+        port = hanging.sockets[0].getsockname()[1]
+        runtime = ARCPRuntime(
+            runtime=RuntimeInfo(name="tests", version="1"),
+            bearer=StaticBearerVerifier({"ann": "ann@example.org"}),
+            base_url=f"http://127.0.0.1:{port}",
+            api_key=AGENTS["agent.ada"],
+        )
+        near, far = pair_memory_transports()
+        accepting = asyncio.create_task(runtime.accept(far))
+        with pytest.raises(arcp.InternalError, match="cannot be reached"):
+            async with client(near, "ann", handshake_timeout_sec=30):
+                pass
+        await accepting
+        await runtime.close()
+
+
+@looped
+async def test_an_agent_cleans_up_in_one_time_with_its_events(server, name, bobs, monkeypatch):
+    limit = 4.0
+    monkeypatch.setattr("entente.arcp.jobs.CLEANUP", limit)
+    proxy = Proxy(server.url)
+    begun = asyncio.Event()
+
+    async def agent(input, ctx):
+        begun.set()
+        try:
+            await asyncio.sleep(600)
+        finally:
+            # The server is away: this never arrives.
+            proxy.down = True
+            proxy.cut()
+            await ctx.log("info", "cleaning up")
+            await asyncio.sleep(limit - 0.5)
+
+    try:
+        async with serving(proxy.url, {name: agent}) as runtime:
+            await has_agent(bobs, name)
+            await asyncio.to_thread(bobs.submit_job, name)
+            await begun.wait()
+            stopped = time.monotonic()
+            await runtime.close()
+            # Its grace at both ends; twice the time would be some seconds more.
+            assert time.monotonic() - stopped < limit + 2 * GRACE + 2
     finally:
         proxy.close()
 

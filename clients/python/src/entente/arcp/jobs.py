@@ -40,7 +40,7 @@ CHUNK_BYTES = 512 * 1024
 BATCH, BATCH_BYTES = 500, 512 * 1024
 # Bytes of the events that may wait, and what each counts besides its body; an agent that has more to tell waits for the server.
 WAITING_BYTES, EVENT_BYTES = 4 * 1024 * 1024, 1_024
-# Seconds for which an agent that was cancelled may clean up.
+# Seconds for which an agent that was cancelled may clean up, and its last events may be on their way.
 CLEANUP = 10.0
 # Seconds after which the event loop of a program that ends has ended.
 ENDING = 0.5
@@ -409,9 +409,10 @@ class Running:
         except asyncio.CancelledError:
             _soon(self._loop, self._cancel)
             with contextlib.suppress(asyncio.TimeoutError, EntenteError):
-                if not self._loop.is_closed():
-                    await asyncio.wait_for(self._ended.wait(), CLEANUP)
-                await asyncio.wait_for(self._context.job.reports.empty(), CLEANUP)
+                async with asyncio.timeout(CLEANUP):
+                    if not self._loop.is_closed():
+                        await self._ended.wait()
+                    await self._context.job.reports.empty()
             raise
         return await self._outcome()
 

@@ -23,6 +23,8 @@ Frame = dict[str, Any]
 UNREACHABLE = (TransportClosed, WebSocketException, OSError, asyncio.TimeoutError)
 # Seconds for which a new session waits for its server: the SDK's client waits five for the answer.
 PATIENCE = 4.0
+# Seconds for which one connection waits for the answer, and for its end: a server that hangs has them all open.
+ANSWER, CLOSING = 10.0, 1.0
 # Requests whose answers name them.
 # A cancellation is none of them: sent again it may find the job ended, and be refused.
 ANSWERED = ("job.submit", "job.subscribe", "session.list_jobs")
@@ -115,7 +117,8 @@ class Relay:
         while True:
             answer: Frame | None = None
             try:
-                self._far, answer = await self._connect(resume)
+                async with asyncio.timeout(min(max(end - loop.time(), CLOSING), ANSWER)):
+                    self._far, answer = await self._connect(resume)
             except UNREACHABLE:
                 passing = True
             else:
@@ -130,7 +133,8 @@ class Relay:
             pause = min(pause * 2, 2.0)
 
     async def _connect(self, resume: Frame | None) -> tuple[Transport, Frame]:
-        far = await WebSocketTransport.connect(self._url, **({"ssl": tls()} if self._url.startswith("wss") else {}))
+        options = {"ssl": tls()} if self._url.startswith("wss") else {}
+        far = await WebSocketTransport.connect(self._url, close_timeout=CLOSING, **options)
         try:
             await far.send(self._frame(resume))
             return far, await far.recv()
