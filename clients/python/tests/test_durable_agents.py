@@ -22,6 +22,7 @@ from arcp import ClientInfo, RuntimeInfo, SessionResume, WebSocketTransport, pai
 from arcp.client import ARCPClient
 from arcp.runtime import JobContext as SdkContext
 from entente import Entente, EntenteError, operations
+from entente._async.transport import Transport
 from entente.arcp import ARCPRuntime, Identity, JobContext, StaticBearerVerifier, UpstreamBudgetExhausted
 from entente.arcp.runtime import GRACE
 from entente.worker import log
@@ -270,6 +271,77 @@ async def test_a_refused_event_is_told_and_the_others_are_kept(server, name):
             else:
                 with pytest.raises(arcp.InvalidRequestError):
                     await handle.done
+
+
+class Unwritable:
+    pass
+
+
+UNWRITABLE = {"nan": float("nan"), "half": "\ud800", "object": Unwritable()}
+
+
+@looped
+async def test_an_event_that_is_no_json_is_refused_where_it_is_told(server, name):
+    async def agent(input, ctx):
+        refused = []
+        for number, (word, value) in enumerate(UNWRITABLE.items()):
+            await ctx.log("info", str(number))
+            try:
+                await ctx.job.emit_event("log", {"level": "info", "message": "x", "value": value})
+            except arcp.InvalidRequestError:
+                refused.append(word)
+        return refused
+
+    async with serving(server.url, {name: agent}) as runtime, session(runtime) as ann:
+        handle = await ann.submit(agent=name)
+        assert await messages(handle) == ["0", "1", "2"]
+        assert (await handle.done).result == [*UNWRITABLE]
+
+
+@looped
+async def test_a_result_that_is_no_json_fails_its_job_for_good(server, name, bobs):
+    ran = []
+
+    async def agent(input, ctx):
+        ran.append(input)
+        return UNWRITABLE[input]
+
+    async with serving(server.url, {name: agent}) as runtime:
+        await until(runtime._worker.registered.is_set)
+        for word in UNWRITABLE:
+            made = await asyncio.to_thread(bobs.submit_job, name, word, retry={"max_attempts": 3})
+            ended = await asyncio.to_thread(bobs.wait_for_job, made.job_id)
+            assert ended.terminal["code"] == "INVALID_REQUEST", ended.terminal
+    assert ran == [*UNWRITABLE]
+
+
+# Events whose answer was lost may be stored: they are not sent again under other keys.
+@looped
+async def test_lost_answers_repeat_no_event(server, name, bobs):
+    proxy = Proxy(server.url)
+
+    async def agent(input, ctx):
+        own = ctx.job.reports.claimed
+        transport = own._transport
+        own._transport = Transport(dataclasses.replace(transport.settings, patience=0), transport.http)
+        proxy.lose_answers(f"POST /api/v1/jobs/{ctx.job_id}/events", 1)
+        await asyncio.gather(*(ctx.log("info", str(number)) for number in range(3)))
+        with pytest.raises(arcp.InternalError):
+            await ctx.checkpoint(1)
+        own._transport = transport
+        await ctx.log("info", "3")
+        return "done"
+
+    try:
+        async with serving(proxy.url, {name: agent}) as runtime:
+            await until(runtime._worker.registered.is_set)
+            made = await asyncio.to_thread(bobs.submit_job, name)
+            ended = await asyncio.to_thread(bobs.wait_for_job, made.job_id)
+            assert (ended.status, proxy.lost) == ("success", 1)
+    finally:
+        proxy.close()
+    events = bobs.call(operations.job_events(made.job_id)).events
+    assert [one.payload["body"]["message"] for one in events if one.payload.get("kind") == "log"] == ["0", "1", "2", "3"]
 
 
 @looped

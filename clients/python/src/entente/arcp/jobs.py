@@ -27,6 +27,7 @@ from pydantic_core import to_jsonable_python
 from .._async.jobs import Job as Claimed
 from .._generated import answers
 from .._generated.requests import NewJobEvent
+from .._request import encoded
 from ..errors import ApiError, ClaimError, EntenteError, JobCancelledError, JobError
 
 T = TypeVar("T")
@@ -64,6 +65,16 @@ def gone() -> asyncio.CancelledError:
     return asyncio.CancelledError("the worker has ended")
 
 
+def jsonable(value: Any) -> tuple[Any, int]:
+    """Returns a value as the SDK writes it, also dataclasses, models and times, and its size in bytes. One that JSON has no form for is
+    refused here, where the agent hears it."""
+    try:
+        plain = to_jsonable_python(value)
+        return plain, len(encoded(plain))
+    except (TypeError, ValueError, RecursionError) as unwritable:
+        raise InvalidRequestError(f"It cannot be written as JSON: {unwritable}") from unwritable
+
+
 def failure(error: BaseException) -> JobError:
     """Returns how a job ends whose agent has raised this, as the SDK's runtime decides it."""
     if isinstance(error, ARCPError):
@@ -84,7 +95,7 @@ class Outbox:
         self._claimed = claimed
         self._waiting: deque[tuple[NewJobEvent, int]] = deque()
         self._sending: asyncio.Task[None] | None = None
-        # The refusal of an event that the agent has not heard of yet.
+        # Why an event is not stored; the agent has not heard of it yet.
         self.refused: EntenteError | None = None
         # The server's latest answer, and the size of all events that have had one. The agent's thread reads them too.
         self.said: answers.JobReported | None = None
@@ -129,14 +140,18 @@ class Outbox:
         return events, total
 
     async def _sent(self, events: list[NewJobEvent]) -> bool:
+        """Sends events in one request; returns False if the server refused them, and so has stored none."""
         try:
             self.said = await self._claimed.report(events)
         except ClaimError as lost:
             self._waiting.clear()
             self.refused = lost
-        except EntenteError as found:
+        except ApiError as found:
             self.refused = self.refused or found
             return False
+        except Exception as broken:
+            # They may be stored: sent again, under other keys, they would be there twice.
+            self.refused = broken if isinstance(broken, EntenteError) else EntenteError(f"{type(broken).__name__}: {broken}")
         return True
 
 
@@ -223,8 +238,8 @@ class Job(sdk.Job):
             return
         now = ts or datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
         costs = kind == "metric" and str(body.get("name")).startswith("cost.")
-        plain = to_jsonable_python(body)
-        said = await self.reports.tell({"kind": kind, "body": plain, "ts": now}, len(json.dumps(plain)) + EVENT_BYTES, stored=costs)
+        event, size = jsonable({"kind": kind, "body": body, "ts": now})
+        said = await self.reports.tell(event, size + EVENT_BYTES, stored=costs)
         if said is not None:
             self.session.set_event_seq(said.last_event_seq)
             self.session.record_ack(said.last_event_seq)
@@ -244,7 +259,8 @@ class Job(sdk.Job):
             code = {"cancelled": "CANCELLED", "timed_out": "TIMEOUT"}[payload.final_status]
             await self.reports.ask(self.reports.claimed.fail(JobError(payload.summary or "ended by the agent", code)))
         else:
-            end = self.reports.claimed.finish(to_jsonable_python(payload.result), result_id=payload.result_id, summary=payload.summary)
+            result, _ = jsonable(payload.result)
+            end = self.reports.claimed.finish(result, result_id=payload.result_id, summary=payload.summary)
             await self.reports.ask(end)
             self.inline_result_emitted = payload.result is not None
         self.state = payload.final_status
@@ -424,8 +440,7 @@ class Running:
             error = task.exception()
             if error is None:
                 await self._stored()
-                # As the SDK writes results: also dataclasses, models and times.
-                return to_jsonable_python(task.result())
+                return _result(task.result())
             if isinstance(error, Exception):
                 with contextlib.suppress(EntenteError):
                     await self._context.job.reports.empty()
@@ -439,13 +454,20 @@ class Running:
             raise ProgramEnded
         raise JobCancelledError("the agent cancelled itself")
 
-
     async def _stored(self) -> None:
         try:
             await self._context.job.reports.empty()
         except ApiError as error:
             found = refused(error)
             raise (failure(found) if isinstance(found, Exception) else asyncio.CancelledError) from error
+
+
+def _result(found: Any) -> Any:
+    try:
+        return jsonable(found)[0]
+    except InvalidRequestError as unwritable:
+        # The next attempt would do all of the work again, and end in the same way.
+        raise failure(unwritable) from unwritable
 
 
 def _soon(loop: asyncio.AbstractEventLoop, done: Callable[[], object]) -> None:
