@@ -68,6 +68,8 @@ class Asking:
     run: str
     options: Mapping[str, Any] = field(default_factory=dict)
     question: Callable[[Call], dict[str, Any]] | None = None
+    # The client whose connections it may use, of either flavour.
+    client: Any = None
 
     def key(self, call: str) -> str:
         """Returns the name of a question of this run, which is the same in every process."""
@@ -178,8 +180,8 @@ def open_question(stem: str, labels: Sequence[str], effect: str, facts: Mapping[
     }
 
 
-def words(moment: Moment) -> Any:
-    """Returns what a person said: a label or their own words, as a text; `{"refused": objection}`, or `{"ended": "expired"}`."""
+def words(moment: Moment, question: Mapping[str, Any]) -> Any:
+    """Returns what a person said to a question: a label or their own words, as a text; `{"refused": objection}`, or `{"ended": "expired"}`."""
     resolution = moment.resolution
     if resolution is None:
         return {"ended": moment.state}
@@ -188,7 +190,9 @@ def words(moment: Moment) -> Any:
     if resolution.option_idx is None:
         return resolution.answer or ""
     brief = moment.binding_moment
-    return "" if brief is None else brief.question.options[resolution.option_idx].label
+    # The server keeps its text for a day, and the number of the option.
+    label = question["question"]["options"][resolution.option_idx]["label"] if brief is None else brief.question.options[resolution.option_idx].label
+    return str(label)
 
 
 def unasked(call: Call, reason: str) -> Verdict:

@@ -11,7 +11,11 @@ import uuid
 from pathlib import Path
 
 import entente
+import httpx
 import pytest
+from entente import _approvals
+from entente._generated.answers import Moment
+from entente._sync import approvals
 from entente.integrations import Call, Person
 from human import LEAVE, LIMIT, RUN, Human, ended
 from test_approvals import PROGRAMS
@@ -64,6 +68,103 @@ def test_a_named_call_that_is_worded_anew_keeps_its_question(human, start):
     assert first.result().approved
     assert Person(human.name, run=run).approve(Call("pay", BOB, "call_1", "The next version says more.")).approved
     assert len(human.asked()) == 1
+
+
+def test_an_answer_that_an_equal_call_has_used_meanwhile_is_not_used_again(human, start, monkeypatch):
+    person = Person(human.name, run=uuid.uuid4().hex)
+    call = Call("pay", BOB)
+    first = start(lambda: person.approve(call))
+    question = human.waiting()[0]
+    own = approvals._earlier
+    with entente.Entente() as ada:
+        known = [own(ada, person._asking, person._asking.named(call))]
+    human.answer(question, RUN)
+    assert first.result().approved
+    # The second call has looked while the first one still waited.
+    monkeypatch.setattr(approvals, "_earlier", lambda *given: known.pop() if known else own(*given))
+    second = start(lambda: person.approve(call))
+    human.answer(human.waiting()[0], LEAVE)
+    assert not second.result().approved
+    assert len(human.asked()) == 2
+
+
+@pytest.mark.parametrize("id", [None, "call_1"])
+def test_an_answer_stands_when_the_server_has_forgotten_the_key(human, id):
+    person, call = Person(human.name, run=uuid.uuid4().hex), Call("pay", BOB, id)
+    key = person._asking.named(call)
+    with entente.Entente() as ada:
+        # As it is after a day: the question is there, and its idempotency key is not.
+        asked = ada.ask_person(human.name, _approvals.question(call), corr=key, idempotency_key=uuid.uuid4().hex)
+    human.answer({"id": asked.id, "envelope_digest": asked.envelope_digest}, RUN)
+    assert person.approve(call).approved
+    assert len(human.asked()) == 1
+
+
+def test_what_the_server_keeps_of_an_answer_tells_its_label():
+    question = _approvals.open_question("Publish?", ("At noon", "At six"), "It is published.")
+    kept = {"state": "answered", "binding_moment": None}
+    chosen = Moment(kept | {"resolution": {"kind": "option", "option_idx": 1, "answer": None}})
+    assert _approvals.words(chosen, question) == "At six"
+    assert not approvals._wordless(chosen)
+    assert approvals._wordless(Moment(kept | {"resolution": {"kind": "free_text", "option_idx": None, "answer": None}}))
+
+
+def test_a_person_is_asked_under_the_fences_of_the_client(human):
+    with entente.Entente() as ada:
+        intent = ada.create_intent("Research")
+        with ada.lease(intent.id, "/report") as held:
+            person = Person(human.name, client=held.client)
+        for asking in (lambda: person.approve(Call("pay", BOB)), lambda: asyncio.run(person.aapprove(Call("pay", BOB)))):
+            with pytest.raises(entente.LeaseError, match="lease_ended"):
+                asking()
+    assert human.asked() == []
+
+
+def test_a_person_is_asked_by_the_agent_that_is_named(server, human, start):
+    with entente.Entente(server.url, server.operator) as operator:
+        found = start(lambda: Person(human.name, client=operator, agent_id="agent.bob").approve(Call("pay", BOB)))
+        question = human.waiting()[0]
+        human.answer(question, RUN)
+        assert found.result().approved
+    assert question["agent_id"] == "agent.bob"
+
+
+def test_a_person_is_asked_over_the_connections_of_the_client(human, start):
+    seen = []
+    with entente.Entente(http=httpx.Client(event_hooks={"request": [seen.append]})) as ada:
+        found = start(lambda: Person(human.name, client=ada).approve(Call("pay", BOB)))
+        human.answer(human.waiting()[0], RUN)
+        assert found.result().approved and seen
+        # It is the user's, who goes on with it.
+        assert ada.whoami().agent_id == "agent.ada"
+
+
+def test_a_person_is_asked_over_the_connections_of_an_asynchronous_client_in_its_loop(human, start):
+    seen = []
+
+    async def note(request):
+        seen.append(request)
+
+    async def main():
+        async with entente.AsyncEntente(http=httpx.AsyncClient(event_hooks={"request": [note]})) as ada:
+            person = Person(human.name, client=ada)
+            assert (await person.aapprove(Call("pay", BOB))).approved
+            noted = len(seen)
+            assert noted > 0
+            # A framework asks from a loop of its own.
+            assert (await asyncio.to_thread(asyncio.run, person.aapprove(Call("pay", BOB)))).approved
+            assert len(seen) == noted
+            return person, await ada.whoami()
+
+    running = start(lambda: asyncio.run(main()))
+    for _ in range(2):
+        human.answer(human.waiting()[0], RUN)
+    person, me = running.result()
+    assert me.agent_id == "agent.ada"
+    # Its client is closed by now.
+    later = start(lambda: asyncio.run(person.aapprove(Call("pay", BOB))))
+    human.answer(human.waiting()[0], RUN)
+    assert later.result().approved
 
 
 def test_runs_do_not_use_each_others_answers(human, start):
@@ -133,6 +234,29 @@ def test_a_run_of_openai_that_ends_leaves_those_of_similar_names(human, spawn, l
     human.answer(question, RUN)
     assert ended(spawn("openai_agent", human.name, f"{run}0", json.dumps([BOB]))) == "paid 5 to bob"
     assert len(human.asked()) == 1
+
+
+@needs["agents"]
+def test_a_run_of_openai_asks_with_the_client_that_is_given(human, start, model, monkeypatch):
+    from agents import Agent, OpenAIChatCompletionsModel, function_tool
+    from entente.integrations.openai_agents import run
+    from openai import AsyncOpenAI
+
+    @function_tool(needs_approval=True)
+    def pay(amount: int, to: str) -> str:
+        """Pays somebody."""
+        return f"paid {amount} to {to}"
+
+    async def main(client):
+        found = OpenAIChatCompletionsModel("stub", AsyncOpenAI(base_url=f"{model.url}/v1", api_key="none"))
+        agent = Agent(name="payer", tools=[pay], model=found)
+        return (await run(agent, json.dumps([BOB]), run=uuid.uuid4().hex, person=human.name, client=client)).final_output
+
+    with entente.Entente() as ada:
+        monkeypatch.delenv("ENTENTE_API_KEY")
+        running = start(lambda: asyncio.run(main(ada)))
+        human.answer(human.waiting()[0], RUN)
+        assert running.result() == "paid 5 to bob"
 
 
 @needs["agents"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from .. import _approvals
@@ -13,6 +15,7 @@ from .._generated import operations as api
 from .._generated.answers import Moment
 from .._records import members
 from ..errors import ConflictError
+from . import waiting
 from .client import AsyncEntente
 from .decisions import LONG_POLL
 from .transport import Transport
@@ -21,10 +24,16 @@ from .transport import Transport
 PAGES = 5
 
 
-def connected(asking: Asking) -> AsyncEntente:
-    """Returns a client of its own: the loop that runs now may not be the one of the next question."""
-    found = asking.settings
-    return AsyncEntente(found.base_url, found.api_key, found.agent_id, patience=found.patience, timeout=found.timeout)
+@asynccontextmanager
+async def connected(asking: Asking) -> AsyncIterator[AsyncEntente]:
+    """Yields a client with the settings of this question. It uses the connections of the client that was given where it can, and else its
+    own: the loop that runs now may not be the one of the next question."""
+    given = asking.client
+    if isinstance(given, AsyncEntente) and not given.transport.http.is_closed and waiting.reaches(given.transport.http):
+        yield AsyncEntente.of(asking.settings, given.transport.http)
+    else:
+        async with AsyncEntente.of(asking.settings) as client:
+            yield client
 
 
 async def approve(asking: Asking, call: Call) -> Verdict:
@@ -63,12 +72,12 @@ async def decided(client: AsyncEntente, asking: Asking, key: str, question: dict
             # An equal question that the person has refused must not come back; one that is answered by now is in nobody's way.
             if found.state != "open" and found.resolution is not None and found.resolution.kind == "dialogue":
                 raise
-            # The server forgets keys after a day, and the question has its own.
+            # The server forgets idempotency keys after a day, and the question has its own.
             is_ours = found.corr == key and (named or (_unused(found) and held.take(found.id)))
         try:
             ended = await _ended(client.transport, found.id)
-            if not is_ours:
-                continue  # an equal call's; this one has its turn now
+            if not is_ours or (not named and ended.acknowledged_at is not None):
+                continue  # an equal call's, which has used the answer; this one has its turn now
             if ended.resolution is not None and ended.acknowledged_at is None:
                 await client.call(api.acknowledge_moment(ended.id).repeatable())
             return ended
@@ -80,16 +89,12 @@ async def decided(client: AsyncEntente, asking: Asking, key: str, question: dict
 async def _asked(client: AsyncEntente, asking: Asking, key: str, question: dict[str, Any], named: bool) -> tuple[Moment, bool]:
     """Finds or asks a question; also returns whether it is this call's."""
     options = {"corr": key, **asking.options}
-    if named:
-        try:
-            return Moment(members(await client.ask_person(asking.principal_id, question, idempotency_key=key, **options))), True
-        except ConflictError as refused:
-            # It was asked in other words, by another version of the program: that question stands.
-            known = await _earlier(client, asking, key) if refused.code == "idempotency_mismatch" else []
-            if not known:
-                raise
-            return known[0], True
     earlier = await _earlier(client, asking, key)
+    if named:
+        # The server forgets idempotency keys after a day. One that was asked in other words, by another version of the program, stands too.
+        if earlier and not _wordless(earlier[0]):
+            return earlier[0], True
+        return Moment(members(await client.ask_person(asking.principal_id, question, idempotency_key=key, **options))), True
     for one in earlier:
         if _unused(one) and held.take(one.id):
             return one, True
@@ -106,6 +111,12 @@ def _unused(moment: Moment) -> bool:
     if moment.resolution is None or moment.acknowledged_at is not None:
         return moment.state == "open"
     return moment.resolution.kind != "dialogue"
+
+
+def _wordless(moment: Moment) -> bool:
+    """Whether a person has answered in words that the server does not keep any more."""
+    resolution = moment.resolution
+    return resolution is not None and resolution.kind == "free_text" and resolution.answer is None
 
 
 async def _earlier(client: AsyncEntente, asking: Asking, key: str) -> list[Moment]:

@@ -66,9 +66,14 @@ class AsyncEntente:
         settings = Settings.of(base_url, api_key, agent_id, patience, timeout)
         if epoch is not None:
             settings = settings.under(**{"Entente-Epoch": str(epoch)})
-        # A client is worth many streams and long polls at once.
-        made = http or httpx.AsyncClient(verify=tls(), limits=httpx.Limits(max_connections=None, max_keepalive_connections=50))
-        self._start(Transport(settings, made))
+        self._start(Transport(settings, http or _connections()))
+
+    @classmethod
+    def of(cls, settings: Settings, http: httpx.AsyncClient | None = None) -> AsyncEntente:
+        """Returns a client with the settings of another one, whose connections it shares if they are given."""
+        found = object.__new__(cls)
+        found._start(Transport(settings, http or _connections()))
+        return found
 
     def _start(self, transport: Transport) -> None:
         self.transport = transport
@@ -371,6 +376,11 @@ class AsyncEntente:
     async def mailbox(self, entity: str | None = None, *, key: SigningKey | None = None) -> Mailbox:
         """Returns the mailbox of the acting agent, or of another entity. With a key what it sends is signed."""
         return Mailbox(self.transport, entity or await self.acting(), key)
+
+
+def _connections() -> httpx.AsyncClient:
+    # A client is worth many streams and long polls at once.
+    return httpx.AsyncClient(verify=tls(), limits=httpx.Limits(max_connections=None, max_keepalive_connections=50))
 
 
 class _ChannelsOf:

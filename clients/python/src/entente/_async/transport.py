@@ -83,6 +83,7 @@ class Transport:
             await waiting.sleep(pause)
 
     async def _once(self, request: Request[Any]) -> httpx.Response:
+        waiting.note(self.http)
         response = await self.http.request(
             request.method,
             self.settings.base_url + request.path,
@@ -109,6 +110,7 @@ class Transport:
 
     async def open(self, request: Request[Any], quiet: float) -> httpx.Response:
         """Opens a stream, once. `quiet` is the longest silence in seconds after which the connection counts as dead."""
+        waiting.note(self.http)
         built = self.http.build_request(
             request.method,
             self.settings.base_url + request.path,

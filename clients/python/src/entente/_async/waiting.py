@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import Awaitable, Callable
 
+import httpx
+
 sleep = asyncio.sleep
+# The event loop that each client's connections belong to.
+_loops: weakref.WeakKeyDictionary[httpx.AsyncClient, weakref.ref[asyncio.AbstractEventLoop]] = weakref.WeakKeyDictionary()
+
+
+def note(http: httpx.AsyncClient) -> None:
+    """Notes the event loop that uses a client."""
+    _loops[http] = weakref.ref(asyncio.get_running_loop())
+
+
+def reaches(http: httpx.AsyncClient) -> bool:
+    """Whether a client can be used here: not in another event loop than the one that has used it."""
+    known = _loops.get(http)
+    return known is None or known() is asyncio.get_running_loop()
 
 
 class Background:

@@ -69,9 +69,14 @@ class Entente:
         settings = Settings.of(base_url, api_key, agent_id, patience, timeout)
         if epoch is not None:
             settings = settings.under(**{"Entente-Epoch": str(epoch)})
-        # A client is worth many streams and long polls at once.
-        made = http or httpx.Client(verify=tls(), limits=httpx.Limits(max_connections=None, max_keepalive_connections=50))
-        self._start(Transport(settings, made))
+        self._start(Transport(settings, http or _connections()))
+
+    @classmethod
+    def of(cls, settings: Settings, http: httpx.Client | None = None) -> Entente:
+        """Returns a client with the settings of another one, whose connections it shares if they are given."""
+        found = object.__new__(cls)
+        found._start(Transport(settings, http or _connections()))
+        return found
 
     def _start(self, transport: Transport) -> None:
         self.transport = transport
@@ -374,6 +379,11 @@ class Entente:
     def mailbox(self, entity: str | None = None, *, key: SigningKey | None = None) -> Mailbox:
         """Returns the mailbox of the acting agent, or of another entity. With a key what it sends is signed."""
         return Mailbox(self.transport, entity or self.acting(), key)
+
+
+def _connections() -> httpx.Client:
+    # A client is worth many streams and long polls at once.
+    return httpx.Client(verify=tls(), limits=httpx.Limits(max_connections=None, max_keepalive_connections=50))
 
 
 class _ChannelsOf:

@@ -86,6 +86,7 @@ class Transport:
             waiting.sleep(pause)
 
     def _once(self, request: Request[Any]) -> httpx.Response:
+        waiting.note(self.http)
         response = self.http.request(
             request.method,
             self.settings.base_url + request.path,
@@ -112,6 +113,7 @@ class Transport:
 
     def open(self, request: Request[Any], quiet: float) -> httpx.Response:
         """Opens a stream, once. `quiet` is the longest silence in seconds after which the connection counts as dead."""
+        waiting.note(self.http)
         built = self.http.build_request(
             request.method,
             self.settings.base_url + request.path,

@@ -6,7 +6,18 @@ import threading
 import time
 from collections.abc import Callable
 
+import httpx
+
 sleep = time.sleep
+
+
+def note(http: httpx.Client) -> None:
+    """Notes nothing: any thread may use a client."""
+
+
+def reaches(http: httpx.Client) -> bool:
+    """Whether a client can be used here: it always can."""
+    return True
 
 
 class Background:

@@ -62,7 +62,7 @@ class UserProxyAgent(_UserProxyAgent):
 
     async def _asked(self, prompt: str, cancellation_token: CancellationToken | None) -> str:
         question = _approvals.open_question(self._heard or prompt, self._options, f"{self.name} answers so.")
-        found = _approvals.words(await self._person.adecide(question))
+        found = _approvals.words(await self._person.adecide(question), question)
         if isinstance(found, str):
             return found
         return f"{self.name} refused the question: {found['refused']}" if "refused" in found else f"{self.name} did not answer."

@@ -78,14 +78,16 @@ class _Review(SyncHumanInputProvider):
     def handle_feedback(self, formatted_answer: AgentFinish, context: ExecutorContext) -> AgentFinish:
         answer = formatted_answer
         while context.ask_for_human_input:
-            if self._goes_on(_approvals.words(self._person.decide(self._question(answer, context))), context):
+            question = self._question(answer, context)
+            if self._goes_on(_approvals.words(self._person.decide(question), question), context):
                 answer = context._invoke_loop()
         return answer
 
     async def handle_feedback_async(self, formatted_answer: AgentFinish, context: AsyncExecutorContext) -> AgentFinish:
         answer = formatted_answer
         while context.ask_for_human_input:
-            if self._goes_on(_approvals.words(await self._person.adecide(self._question(answer, context))), context):
+            question = self._question(answer, context)
+            if self._goes_on(_approvals.words(await self._person.adecide(question), question), context):
                 answer = await context._ainvoke_loop()
         return answer
 

@@ -106,13 +106,15 @@ def _answered(interrupt: Interrupt, who: Person) -> Any:
     if calls := _calls(interrupt):
         with ThreadPoolExecutor(len(calls)) as pool:
             return _decisions(interrupt, calls, list(pool.map(lambda one: who.approve(one[0]), calls)))
-    return _approvals.words(who.decide(_question(interrupt.value), name=interrupt.id))
+    question = _question(interrupt.value)
+    return _approvals.words(who.decide(question, name=interrupt.id), question)
 
 
 async def _aanswered(interrupt: Interrupt, who: Person) -> Any:
     if calls := _calls(interrupt):
         return _decisions(interrupt, calls, await asyncio.gather(*(who.aapprove(one) for one, _ in calls)))
-    return _approvals.words(await who.adecide(_question(interrupt.value), name=interrupt.id))
+    question = _question(interrupt.value)
+    return _approvals.words(await who.adecide(question, name=interrupt.id), question)
 
 
 def _decisions(interrupt: Interrupt, calls: list[tuple[Call, list[str]]], verdicts: Sequence[Verdict]) -> Any:

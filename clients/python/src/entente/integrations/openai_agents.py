@@ -29,7 +29,7 @@ async def run(
 ) -> RunResult:
     """Does what `Runner.run` does, and puts every interruption to a person until there is none. A run of this name that is in the middle of
     its work goes on there, without the input. `options` are those of `Runner.run`."""
-    who = of(person, run)
+    who = of(person, run, client)
     # A namespace of its own: sessions have those that begin with "openai-agents ".
     store = await asyncio.to_thread(Store, f"openai-agents-run {run}", client)
     kept = await asyncio.to_thread(store.get, "state")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .. import _approvals
@@ -19,7 +20,8 @@ class Person:
     """A person who approves calls of tools, and answers questions.
 
     With a `run` a program that was killed finds its questions again when it is started anew: name the work, such as a ticket's id, and let
-    one process at a time work on it. Server and key are those of `client`, or of ENTENTE_URL and ENTENTE_API_KEY. `options` are those of
+    one process at a time work on it. Server, key, and what writes must hold under are those of `client`, or of ENTENTE_URL and
+    ENTENTE_API_KEY; its connections too, of an asynchronous client only in the event loop that uses it. `options` are those of
     `requests.NewMoment`, such as `intent_id`, `expires_in` and `escalate_to`; `question` writes another question about a call, whose first
     option runs it.
     """
@@ -35,12 +37,14 @@ class Person:
         **options: Any,
     ) -> None:
         settings = Settings.of(None, None, agent_id, 30.0, 30.0) if client is None else client.transport.settings
-        self._asking = Asking(settings, principal_id, run or _approvals.fresh(), options, question)
+        if agent_id is not None:
+            settings = replace(settings, agent_id=agent_id)
+        self._asking = Asking(settings, principal_id, run or _approvals.fresh(), options, question, client)
 
     def of_run(self, run: str) -> Person:
         """Returns the same person for another run."""
-        found, other = self._asking, object.__new__(Person)
-        other._asking = Asking(found.settings, found.principal_id, run, found.options, found.question)
+        other = object.__new__(Person)
+        other._asking = replace(self._asking, run=run)
         return other
 
     def approve(self, call: Call) -> Verdict:
@@ -61,8 +65,8 @@ class Person:
         return await _async.decide(self._asking, name, question)
 
 
-def of(person: Person | str, run: str | None = None) -> Person:
-    """Returns a person who may be given by name, for a run if one is given."""
+def of(person: Person | str, run: str | None = None, client: Entente | None = None) -> Person:
+    """Returns a person who may be given by name, for a run if one is given; a `Person` has a client of its own."""
     if isinstance(person, str):
-        return Person(person, run=run)
+        return Person(person, run=run, client=client)
     return person if run is None else person.of_run(run)
