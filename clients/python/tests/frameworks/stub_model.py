@@ -48,6 +48,11 @@ class Model(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
         self.server.requests.append((self.path, body))
         if self.path.partition("?")[0].endswith("/chat/completions"):
+            if body["model"] in ("hangs", "drops"):
+                # The model works on it, and its answer does not arrive.
+                self.server.over.wait(60 if body["model"] == "hangs" else 0)
+                self.close_connection = True
+                return
             self.openai(body)
         elif self.path.partition("?")[0].endswith("/v1/messages"):
             self.anthropic(body)
@@ -76,8 +81,9 @@ class Model(BaseHTTPRequestHandler):
             ]
         choice = {"index": 0, "finish_reason": "tool_calls" if "tool_calls" in message else "stop"}
         whole = {"id": "chatcmpl-1", "created": 1, "model": body["model"]}
+        usage = USAGE | ({"prompt_tokens_details": {"cached_tokens": 10}} if body["model"] == "caches" else {})
         if not body.get("stream"):
-            return self.answer(whole | {"object": "chat.completion", "choices": [choice | {"message": message}], "usage": USAGE})
+            return self.answer(whole | {"object": "chat.completion", "choices": [choice | {"message": message}], "usage": usage})
         for number, call in enumerate(message.get("tool_calls", [])):
             call["index"] = number
         part = whole | {"object": "chat.completion.chunk"}
@@ -119,11 +125,12 @@ def serving():
     """A model that listens; yields the server, with its address and what it was asked."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
     server.daemon_threads = True
-    server.requests = []
+    server.requests, server.over = [], threading.Event()
     server.url = f"http://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield server
     finally:
+        server.over.set()
         server.shutdown()
         server.server_close()

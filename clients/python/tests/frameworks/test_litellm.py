@@ -90,6 +90,71 @@ def test_a_call_that_fails_costs_nothing(limits, call):
     assert usage() == {"spent": 0, "reserved": 0}
 
 
+def most(call):
+    """The most that a call can cost."""
+    asked = litellm.token_counter(model=call["model"], messages=MESSAGES)
+    return Decimal("0.0001") * (asked + call["max_tokens"])
+
+
+# The model may have written the answer, and its provider bills it.
+@pytest.mark.parametrize(("word", "stream"), [("hangs", False), ("drops", False), ("hangs", True), ("drops", True)])
+def test_a_call_whose_answer_is_lost_costs_the_most_that_it_can(limits, call, word, stream):
+    usage = limits("0.05")
+    call |= {"model": f"openai/{word}", "timeout": 1, "max_retries": 0, "stream": stream}
+    with pytest.raises((litellm.Timeout, litellm.exceptions.InternalServerError)):
+        Budget().completion(**call)
+    assert usage() == {"spent": most(call), "reserved": 0}
+
+    async def main():
+        await Budget().acompletion(**call)
+
+    with pytest.raises((litellm.Timeout, litellm.exceptions.InternalServerError, litellm.exceptions.APIConnectionError)):
+        asyncio.run(main())
+    assert usage() == {"spent": 2 * most(call), "reserved": 0}
+
+
+def test_a_call_that_is_cancelled_costs_the_most_that_it_can(limits, call, model):
+    usage = limits("0.05")
+    call |= {"model": "openai/hangs"}
+
+    async def main():
+        before = len(model.requests)
+        calling = asyncio.create_task(Budget().acompletion(**call))
+        while len(model.requests) == before:
+            await asyncio.sleep(0.02)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    assert usage() == {"spent": most(call), "reserved": 0}
+
+
+@pytest.mark.parametrize("builder", [lambda *_, **__: 1 / 0, lambda *_, **__: None])
+def test_a_stream_that_cannot_be_put_together_costs_the_most_that_it_can(limits, call, monkeypatch, builder):
+    usage = limits("0.05")
+    monkeypatch.setattr(litellm, "stream_chunk_builder", builder)
+    assert list(Budget().completion(**call, stream=True))
+    assert usage() == {"spent": most(call), "reserved": 0}
+
+    async def main():
+        return [one async for one in await Budget().acompletion(**call, stream=True)]
+
+    assert asyncio.run(main())
+    assert usage() == {"spent": 2 * most(call), "reserved": 0}
+
+
+def test_cached_tokens_cost_what_the_list_says(limits, call):
+    usage = limits("0.05")
+    listed = PRICES | {"cache_read_input_token_cost": 0.00001, "litellm_provider": "openai", "mode": "chat"}
+    litellm.register_model({"openai/caches": listed})
+    Budget().completion(**{name: value for name, value in call.items() if name not in PRICES} | {"model": "openai/caches"})
+    assert usage() == {"spent": Decimal("0.0011"), "reserved": 0}
+    # A call may also say it itself.
+    Budget().completion(**call | {"model": "openai/caches", "cache_read_input_token_cost": 0.00002})
+    assert round(usage()["spent"], 9) == Decimal("0.0023") and usage()["reserved"] == 0
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_stream_is_settled_at_its_end_or_when_it_is_left(limits, call, whole):
     usage = limits("0.05")
