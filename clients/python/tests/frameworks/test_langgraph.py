@@ -11,6 +11,7 @@ from human import LEAVE, RUN
 
 pytest.importorskip("langgraph")
 
+from entente import ConflictError, EntenteError  # noqa: E402
 from entente.integrations.langgraph import EntenteSaver, ainvoke, invoke  # noqa: E402
 from langgraph.checkpoint.conformance import checkpointer_test, validate  # noqa: E402
 from langgraph.checkpoint.memory import InMemorySaver  # noqa: E402
@@ -79,6 +80,9 @@ def test_words_objections_and_ends_are_told_apart(human, start):
     run = start(lambda: invoke(asking("Delete?"), {"said": []}, thread(), person=human.name))
     human.refuse(human.waiting()[0], "That is not yours.")
     assert run.result() == {"said": [{"refused": "That is not yours."}]}
+    # Until the objection is answered, nothing is asked.
+    with pytest.raises(ConflictError, match="deliberation_required"):
+        invoke(asking("Delete more?"), {"said": []}, thread(), person=human.name)
 
 
 def test_questions_of_one_step_are_asked_at_once(human, start):
@@ -120,6 +124,73 @@ def test_the_middleware_in_both_modes(human, start, ledger, mode, resolution, pa
     human.answer(human.waiting()[0], resolution)
     run.result()
     assert ledger.paid == paid
+
+
+ONE = '[{"amount": 5, "to": "bob"}]'
+
+
+# What a person decides need not be one of the decisions that the graph takes.
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+@pytest.mark.parametrize(
+    ("allowed", "words", "paid"),
+    [
+        (["edit", "reject"], None, [[5, "bob"]]),
+        (["respond"], None, []),
+        (["approve", "respond"], '{"amount": 4}', []),
+        (["approve", "edit", "respond"], '{"amount": "much"}', []),
+        (["approve", "edit", "respond"], "no", []),
+    ],
+)
+def test_a_decision_that_is_not_allowed_is_told_as_one_that_is(human, start, ledger, mode, allowed, words, paid):
+    from programs import langchain_agent
+
+    run = start(lambda: langchain_agent.go(human.name, uuid.uuid4().hex, ONE, ledger.path, mode=mode, allowed=allowed))
+    question = human.waiting()[0]
+    human.answer(question, RUN) if words is None else human.say(question, words)
+    found = run.result()
+    assert ledger.paid == paid
+    # In its older mode the graph itself says what does not fit.
+    assert paid or "did not run" in found or "valid integer" in found
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+@pytest.mark.parametrize("resolution", [RUN, LEAVE])
+def test_a_graph_that_takes_no_no_runs_nothing_and_its_thread_stays(human, start, ledger, mode, resolution):
+    from programs import langchain_agent
+
+    thread_id = uuid.uuid4().hex
+
+    def go(*allowed):
+        return start(lambda: langchain_agent.go(human.name, thread_id, ONE, ledger.path, mode=mode, allowed=allowed))
+
+    run = go("approve")
+    human.answer(human.waiting()[0], resolution)
+    if resolution == RUN:
+        run.result()
+        assert ledger.paid == [[5, "bob"]]
+        return
+    for again in (run, go("approve")):
+        with pytest.raises(EntenteError, match="said no.*allowed_decisions"):
+            again.result()
+    assert "said no" in go("approve", "reject").result()
+    assert ledger.paid == []
+    assert len(human.asked()) == 1
+
+
+def test_decisions_are_read_from_the_schema_and_not_from_its_words():
+    from entente.integrations.langgraph import _allowed
+    from langchain.agents.middleware.human_in_the_loop import _decision_schema
+    from langchain_core.tools import tool
+    from pydantic import TypeAdapter
+
+    @tool
+    def reject(respond: str) -> str:
+        """Sends something back."""
+        return respond
+
+    for allowed in (["approve"], ["edit"], ["approve", "edit"], ["approve", "edit", "reject", "respond"]):
+        schema = TypeAdapter(_decision_schema(allowed, "reject", reject)).json_schema()
+        assert _allowed(schema) == allowed
 
 
 def test_the_checkpointer_passes_the_tests_of_langgraph():

@@ -33,6 +33,7 @@ from .. import _approvals
 from .._approvals import Call, Verdict
 from .._generated.answers import MemoryEntry
 from .._sync.client import Entente
+from ..errors import EntenteError
 from .person import Person, of
 from .store import Store
 
@@ -43,7 +44,7 @@ def invoke(graph: Any, input: Any, config: Any, *, person: Person | str, **optio
     who = of(person, _thread(config))
     state = graph.get_state(config)
     result = None
-    if not state.interrupts:
+    if not state.interrupts or _dead_end(state.interrupts):
         result = graph.invoke(None if state.next else input, config, **options)
     while pending := graph.get_state(config).interrupts:
         with ThreadPoolExecutor(len(pending)) as pool:
@@ -62,7 +63,7 @@ async def ainvoke(graph: Any, input: Any, config: Any, *, person: Person | str, 
     who = of(person, _thread(config))
     state = await graph.aget_state(config)
     result = None
-    if not state.interrupts:
+    if not state.interrupts or _dead_end(state.interrupts):
         result = await graph.ainvoke(None if state.next else input, config, **options)
     while pending := (await graph.aget_state(config)).interrupts:
         answers = await asyncio.gather(*(_aanswered(one, who) for one in pending))
@@ -79,11 +80,17 @@ def _thread(config: Any) -> str:
     return str(config["configurable"]["thread_id"])
 
 
+def _dead_end(interrupts: Sequence[Interrupt]) -> bool:
+    """Whether one of these takes no no: the graph may take one by now, and says so when it comes there again."""
+    return any(not {"reject", "respond"} & set(allowed) for one in interrupts for _, allowed in _calls(one))
+
+
 def _unfit(interrupt: Interrupt, bad: ValueError) -> dict[str, Any]:
     """Returns the answer in place of one that the interrupt's schema does not take: edited arguments that do not fit run nothing."""
-    if not is_invalid_resume(bad) or not _calls(interrupt):
+    calls = _calls(interrupt)
+    if not is_invalid_resume(bad) or not calls:
         raise bad
-    return {"type": "reject", "message": f"It did not run: the arguments that a person gave do not fit. {bad}"}
+    return _declined(*calls[0], f"It did not run: the arguments that a person gave do not fit. {bad}")
 
 
 def _calls(interrupt: Interrupt) -> list[tuple[Call, list[str]]]:
@@ -92,14 +99,23 @@ def _calls(interrupt: Interrupt) -> list[tuple[Call, list[str]]]:
     if not isinstance(value, dict):
         return []
     if value.get("type") == "tool_approval":
-        schema = str(interrupt.response_schema)
-        allowed = [one for one in ("approve", "edit", "reject", "respond") if f"'{one}'" in schema]
-        return [(Call(value["name"], value["args"], interrupt.id), allowed)]
+        return [(Call(value["name"], value["args"], interrupt.id), _allowed(interrupt.response_schema))]
     configs = {one["action_name"]: one["allowed_decisions"] for one in value.get("review_configs", [])}
     return [
         (Call(one["name"], one["args"], f"{interrupt.id}-{number}", one.get("description", "")), configs[one["name"]])
         for number, one in enumerate(value.get("action_requests", []))
     ]
+
+
+def _allowed(schema: Any) -> list[str]:
+    """Returns the decisions that a schema takes: each is an object whose `type` is its name."""
+    found: list[str] = []
+    for branch in schema.get("oneOf") or schema.get("anyOf") or [schema]:
+        reference = branch.get("$ref", "")
+        of_it = schema["$defs"][reference.rpartition("/")[2]] if reference else branch
+        kind = of_it["properties"]["type"]
+        found += [kind["const"]] if "const" in kind else kind["enum"]
+    return found
 
 
 def _answered(interrupt: Interrupt, who: Person) -> Any:
@@ -123,12 +139,24 @@ def _decisions(interrupt: Interrupt, calls: list[tuple[Call, list[str]]], verdic
 
 
 def _decision(call: Call, allowed: list[str], verdict: Verdict) -> dict[str, Any]:
-    if verdict.kind == "approve":
+    """Returns a decision that the graph takes: any other would be kept, and fail its thread each time it goes on."""
+    if verdict.kind == "approve" and "approve" in allowed:
         return {"type": "approve"}
-    if verdict.kind == "edit" and "edit" in allowed:
+    if verdict.approved and "edit" in allowed:
+        # An approval is an edit that changes nothing.
         return {"type": "edit", "edited_action": {"name": call.tool, "args": verdict.arguments}}
-    message = verdict.message or f"{call.tool} did not run: its arguments may not be edited."
-    return {"type": "reject" if "reject" in allowed else "respond", "message": message}
+    why = "its arguments may not be edited" if verdict.kind == "edit" else "nobody may approve it"
+    return _declined(call, allowed, verdict.message or f"{call.tool} did not run: {why}.")
+
+
+def _declined(call: Call, allowed: list[str], message: str) -> dict[str, Any]:
+    for kind in ("reject", "respond"):
+        if kind in allowed:
+            return {"type": kind, "message": message}
+    raise EntenteError(
+        f"{message} The graph takes no such decision on {call.tool}, only {' or '.join(allowed)}, so its thread waits. "
+        "Add `reject` to its `allowed_decisions`, and invoke it again: the answer stands."
+    )
 
 
 def _question(value: Any) -> dict[str, Any]:

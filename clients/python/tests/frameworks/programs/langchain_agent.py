@@ -34,13 +34,13 @@ class Model(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=found)])
 
 
-def go(person, run, prompt, ledger, mode=os.environ.get("MODE", "batched")):
+def go(person, run, prompt, ledger, mode=os.environ.get("MODE", "batched"), allowed=("approve", "edit", "reject", "respond")):
     @tool
     def pay(amount: int, to: str) -> str:
         """Pays somebody."""
         return payments.pay(ledger, amount, to)
 
-    human = HumanInTheLoopMiddleware({"pay": True}, interrupt_mode=mode)
+    human = HumanInTheLoopMiddleware({"pay": {"allowed_decisions": list(allowed)}}, interrupt_mode=mode)
     agent = create_agent(Model(), [pay], middleware=[human], checkpointer=EntenteSaver())
     config = {"configurable": {"thread_id": run}}
     found = invoke(agent, {"messages": [HumanMessage(prompt)]}, config, person=person)
