@@ -345,6 +345,35 @@ def test_code_of_autogen_is_approved(human, start, tmp_path, approved):
     assert (("done" if approved else "said no") in found.result(), Executor.ran) == (True, ["print(1)\n"] if approved else [])
 
 
+@needs["autogen_agentchat"]
+@pytest.mark.parametrize("kind", ["call", "words"])
+def test_a_cancelled_run_of_autogen_waits_for_nobody(human, start, kind):
+    from autogen_agentchat.messages import TextMessage
+    from autogen_core import CancellationToken
+    from autogen_core.tools import FunctionTool
+    from entente.integrations.autogen import Approvals, UserProxyAgent
+
+    token, paid = CancellationToken(), []
+
+    def pay(to: str) -> None:
+        paid.append(to)
+
+    async def main():
+        if kind == "call":
+            bench = Approvals([FunctionTool(pay, description="Pays somebody.")], human.name)
+            waiting = bench.call_tool("pay", {"to": "bob"}, token)
+        else:
+            waiting = UserProxyAgent("ada", person=human.name).on_messages([TextMessage(content="Publish?", source="bob")], token)
+        running = asyncio.ensure_future(waiting)
+        await asyncio.to_thread(human.waiting)
+        token.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    start(lambda: asyncio.run(main())).result(60)
+    assert paid == []
+
+
 @needs["crewai"]
 def test_results_of_a_crew_are_reviewed(human, start, ledger):
     from programs import crew_agent

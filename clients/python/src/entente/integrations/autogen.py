@@ -9,8 +9,9 @@ With `Person("human.ada", run="q1")` in place of the name, a killed program find
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import Any
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 from autogen_agentchat.agents import ApprovalRequest, ApprovalResponse
 from autogen_agentchat.agents import UserProxyAgent as _UserProxyAgent
@@ -22,6 +23,8 @@ from autogen_core.tools import BaseTool, StaticWorkbench, TextResultContent, Too
 from .. import _approvals
 from .._approvals import Call
 from .person import Person, of
+
+T = TypeVar("T")
 
 
 class Approvals(StaticWorkbench):
@@ -39,7 +42,7 @@ class Approvals(StaticWorkbench):
         call_id: str | None = None,
     ) -> ToolResult:
         """Asks, and runs the call as it was decided."""
-        verdict = await self._person.aapprove(Call(name, arguments or {}))
+        verdict = await _linked(self._person.aapprove(Call(name, arguments or {})), cancellation_token)
         if not verdict.approved:
             return ToolResult(name=name, result=[TextResultContent(content=verdict.message)], is_error=True)
         return await super().call_tool(name, verdict.arguments, cancellation_token, call_id)
@@ -62,10 +65,18 @@ class UserProxyAgent(_UserProxyAgent):
 
     async def _asked(self, prompt: str, cancellation_token: CancellationToken | None) -> str:
         question = _approvals.open_question(self._heard or prompt, self._options, f"{self.name} answers so.")
-        found = _approvals.words(await self._person.adecide(question), question)
+        found = _approvals.words(await _linked(self._person.adecide(question), cancellation_token), question)
         if isinstance(found, str):
             return found
         return f"{self.name} refused the question: {found['refused']}" if "refused" in found else f"{self.name} did not answer."
+
+
+async def _linked(asking: Coroutine[Any, Any, T], token: CancellationToken | None) -> T:
+    """Waits for an answer until the token is cancelled. The question stays open: the next run finds it."""
+    task = asyncio.create_task(asking)
+    if token is not None:
+        token.link_future(task)
+    return await task
 
 
 def approve_code(person: Person | str) -> Callable[[ApprovalRequest], Awaitable[ApprovalResponse]]:
