@@ -27,7 +27,7 @@ from ._async.channels import Channel
 from ._async.client import AsyncEntente
 from ._generated import operations as api
 from ._generated.answers import Inbox, InboxEntry, InboxPage, IntentBody, MessageBody
-from .errors import ConflictError, EntenteError, InvalidError, NotFoundError
+from .errors import ConflictError, EntenteError, NotFoundError
 
 log = logging.getLogger("entente")
 
@@ -219,7 +219,7 @@ class BaseAgent:
             key = f"answer-{message.id}"
             try:
                 await self.client.reply_to(message.channel_id, message.id, self.agent_id, payload, idempotency_key=key)
-            except InvalidError as refused:
+            except ConflictError as refused:
                 # An earlier run of this program sent its answer, and died before it could say so.
                 if refused.code != "idempotency_mismatch":
                     raise
