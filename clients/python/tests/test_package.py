@@ -38,6 +38,12 @@ def test_generated_files_are_up_to_date():
     run(sys.executable, ROOT / "scripts" / "clients.py", "--check", "python")
 
 
+# The package is in no index.
+def test_what_says_how_to_install_it_names_the_clone():
+    told = [one for path in CLIENT.glob("src/**/*.py") for one in re.findall(r"""pip install ["']?(\S+)""", path.read_text())]
+    assert told and all(one.startswith("./clients/python") for one in told), told
+
+
 def test_the_types_hold():
     run(sys.executable, "-m", "mypy", f"--cache-dir={CACHE}", cwd=CLIENT)
 
@@ -78,4 +84,4 @@ def test_the_wheel_works_in_an_empty_place(server, tmp_path):
     python = place / "bin" / "python"
     run(*pip, "--python", python, "install", "--quiet", "--no-index", "--find-links", WHEELS, wheel)
     environment = {"PATH": os.environ["PATH"], "ENTENTE_URL": server.url, "ENTENTE_API_KEY": server.key}
-    assert "entente-client[signing]" in run(python, "-c", PROGRAM, env=environment, cwd=place)
+    assert "./clients/python[signing]" in run(python, "-c", PROGRAM, env=environment, cwd=place)

@@ -1,6 +1,6 @@
 """Signatures of envelopes in the profile `aee-jcs-1`: Ed25519 over the canonical form (RFC 8785) of the envelope without `sig`.
 
-The package `cryptography` signs: `pip install entente-client[signing]`.
+The package `cryptography` signs: `pip install "./clients/python[signing]"` in a clone of Entente.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def _ed25519() -> Any:
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise EntenteError("Signing needs the package cryptography: pip install 'entente-client[signing]'.") from None
+        how = 'pip install "./clients/python[signing]"'
+        raise EntenteError(f"Signing needs the package cryptography: {how}, in a clone of Entente.") from None
     return ed25519
 
 

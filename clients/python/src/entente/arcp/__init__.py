@@ -10,7 +10,8 @@ from __future__ import annotations
 try:
     import arcp.runtime as _sdk
 except ImportError as missing:  # pragma: no cover
-    raise ImportError('entente.arcp needs the ARCP SDK, for Python 3.11 and newer: pip install "entente-client[arcp]"') from missing
+    how = 'pip install "./clients/python[arcp]"'
+    raise ImportError(f"entente.arcp needs the ARCP SDK, for Python 3.11 and newer: {how}, in a clone of Entente") from missing
 
 from arcp.runtime import (
     Agent,

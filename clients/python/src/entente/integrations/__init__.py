@@ -1,4 +1,5 @@
-"""Agent frameworks on Entente, each in a module of its own, which needs that framework: `pip install "entente-client[langgraph]"`.
+"""Agent frameworks on Entente, each in a module of its own, which needs that framework: `pip install "./clients/python[langgraph]"`
+in a clone of Entente.
 
 `Person` says who decides. Every module puts a framework's own question to them, and gives the answer back in the framework's own form.
 """
