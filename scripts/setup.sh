@@ -3,8 +3,8 @@
 # clients with the examples of their sdists, a browser with its driver, and what compiles our client in TypeScript. Any version of
 # Node.js with npm suffices: the tests bring their own in node_modules. With the argument `run` it skips Python and the browser, which only the tests need;
 # with `deny` it installs only cargo-deny, which takes minutes where it must be compiled; with `dist` only what `make dist` needs,
-# into .venv/packaging; with `frameworks` only PostgreSQL's programs and the agent frameworks (2 GB), which only `make test-frameworks`
-# needs; with `chaos` only what the test of a failover needs: PostgreSQL's programs, Patroni, etcd and HAProxy, on Debian;
+# into .venv/packaging; with `frameworks` only PostgreSQL's programs, Python and the agent frameworks (2 GB), which only
+# `make test-frameworks` needs; with `chaos` only what the test of a failover needs: PostgreSQL's programs, Patroni, etcd and HAProxy, on Debian;
 # with `peers` also the programs that `make bench-peers` compares Entente with. Does nothing, quickly, when everything is installed.
 # Before it installs packages of the system it names them, and asks on a terminal.
 set -euo pipefail
@@ -48,7 +48,7 @@ environment() {
 }
 
 if [ "${1:-}" = frameworks ]; then
-  scripts/setup.sh run
+  scripts/setup.sh run python
   environment frameworks "the agent frameworks that our client works with"
   # It needs other versions of what the others share.
   environment crewai "CrewAI"
@@ -148,8 +148,10 @@ fi
 packages=()
 has_postgres || packages+=(postgresql postgresql-contrib)
 command -v cc >/dev/null || packages+=(build-essential)
-if [ "${1:-}" != run ]; then
+if [ "${1:-}" != run ] || [ "${2:-}" = python ]; then
   python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3 python3-venv)
+fi
+if [ "${1:-}" != run ]; then
   has_pgbouncer || packages+=(pgbouncer)
   has_nats || packages+=(nats-server)
   has_browser || packages+=(chromium)
@@ -171,6 +173,7 @@ if [ ${#packages[@]} -gt 0 ]; then
   elif command -v brew >/dev/null; then
     announce "${packages[*]}" "by brew, under its names for them"
     brew install postgresql@17
+    [ "${2:-}" != python ] || brew install python3
     [ "${1:-}" = run ] || brew install python3 node pgbouncer nats-server prometheus
     has_browser || [ "${1:-}" = run ] || brew install --cask google-chrome
   else
