@@ -261,7 +261,7 @@ def verify(file, trusted=()):
         for at, raw in enumerate(file, 1):
             bundle.line(raw)
         bundle.finish()
-    except (Broken, ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
+    except (Broken, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as fault:
         raise Broken(f"line {at}: {fault}") from None
     return bundle
 
