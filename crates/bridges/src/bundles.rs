@@ -6,6 +6,8 @@
 //! its seal, which no verifier takes for a bundle.
 
 mod bodies;
+pub mod imports;
+pub mod records;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -21,6 +23,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{ChannelId, CostId, IntentId, JobId, MomentId};
 use entente_domain::log::events::Sealed;
 use entente_domain::openintent::channels::Channel;
+use entente_domain::refusal::Code;
 use entente_kernel::access::membership::{self, Membership};
 use entente_kernel::audit::exports::{self, LogFrame};
 use entente_kernel::channels::access::{ChannelAccess, of_member};
@@ -35,6 +38,7 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
 
+use self::records::BundleFile;
 use crate::Ctx;
 
 /// Maximum number of bundles that a server writes at once; further ones wait.
@@ -44,13 +48,51 @@ static TURNS: Semaphore = Semaphore::const_new(4);
 const TIME: Duration = Duration::from_mins(10);
 
 /// Rows of a step.
-const ROWS: i64 = 500;
+const ROWS: u32 = 500;
 
 /// Bytes of a step; the last row may exceed it.
 const BYTES: i64 = 1024 * 1024;
 
 /// Deleted events whose hashes stand on one line.
 const HASHES: usize = 1_000;
+
+/// The lines of a bundle, from where they come.
+pub enum Lines {
+    /// This server writes it now.
+    Written(Box<Bundle>),
+    /// Another server wrote it, and this one imported it.
+    Imported(BundleFile),
+}
+
+impl Lines {
+    /// Returns the next lines; `None` after the last.
+    ///
+    /// # Errors
+    /// As [`Bundle::next`], [`BundleFile::next`].
+    pub async fn next(&mut self) -> Outcome<Option<String>> {
+        match self {
+            Self::Written(bundle) => bundle.next().await,
+            Self::Imported(file) => file.next().await,
+        }
+    }
+}
+
+/// Begins to export an intent: one of this server, or for an admin the last imported bundle of another server's.
+///
+/// # Errors
+/// As [`begin`].
+pub async fn export(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Lines> {
+    match begin(ctx, caller, intent_id).await {
+        Ok(bundle) => Ok(Lines::Written(Box::new(bundle))),
+        Err(AppError::Refused(missing)) if missing.code == Code::NotFound => {
+            match records::latest(ctx, caller, intent_id).await? {
+                Some(id) => Ok(Lines::Imported(records::file(ctx, caller, id).await?)),
+                None => Err(missing.into()),
+            }
+        }
+        Err(refused) => Err(refused),
+    }
+}
 
 /// A bundle that is being written.
 pub struct Bundle {
@@ -207,7 +249,8 @@ impl Bundle {
     }
 
     async fn events(&mut self, text: &mut String, after: i64, frame: Box<LogFrame>) -> Outcome<Step> {
-        let events = exports::events_after(&mut self.snapshot, self.intent_id, after, ROWS, BYTES).await?;
+        let events =
+            exports::events_after(&mut self.snapshot, self.intent_id, after, i64::from(ROWS), BYTES).await?;
         for event in &events {
             self.line(text, Section::Event, &Sealed::from(event))?;
         }
@@ -224,7 +267,7 @@ impl Bundle {
         if !self.caller.has(Scope::ChannelsRead) {
             return Ok(Step::Jobs(Uuid::nil().into()));
         }
-        let found = channel_rows::after(&mut self.snapshot, self.intent_id, after, ROWS).await?;
+        let found = channel_rows::after(&mut self.snapshot, self.intent_id, after, i64::from(ROWS)).await?;
         if found.is_empty() {
             return Ok(Step::Jobs(Uuid::nil().into()));
         }
@@ -252,8 +295,7 @@ impl Bundle {
         if viewer.require(&access.channel).is_err() {
             return self.channel(text, rest, after);
         }
-        let limit = u32::try_from(ROWS).unwrap_or(u32::MAX);
-        let filter = MessageFilter { since: Some(Since::Number(number)), to: None, limit };
+        let filter = MessageFilter { since: Some(Since::Number(number)), to: None, limit: ROWS };
         let mut measure = Measure::of(&self.caller);
         let page =
             message_rows::page(&mut self.snapshot, &access.channel, &viewer, &filter, self.now, &mut measure);
@@ -272,7 +314,14 @@ impl Bundle {
             return Ok(Step::Costs(0));
         }
         let arcp = &self.ctx.arcp;
-        let page = jobs::of_intent(arcp, &mut self.snapshot, &self.caller, self.intent_id, after, ROWS / 10);
+        let page = jobs::of_intent(
+            arcp,
+            &mut self.snapshot,
+            &self.caller,
+            self.intent_id,
+            after,
+            i64::from(ROWS) / 10,
+        );
         let (found, next) = page.await?;
         self.job(text, found.into(), next)
     }
@@ -297,7 +346,7 @@ impl Bundle {
         rest: VecDeque<IntentJob>,
         next: Option<JobId>,
     ) -> Outcome<Step> {
-        let events = jobs::log::after(&mut self.snapshot, job, seq, ROWS, BYTES).await?;
+        let events = jobs::log::after(&mut self.snapshot, job, seq, i64::from(ROWS), BYTES).await?;
         for event in &events {
             self.line(text, Section::JobEvent, &bodies::job_event(event))?;
         }
@@ -308,7 +357,7 @@ impl Bundle {
     }
 
     async fn costs(&mut self, text: &mut String, after: i64) -> Outcome<Step> {
-        let found = costs::after(&mut self.snapshot, self.intent_id, after, ROWS).await?;
+        let found = costs::after(&mut self.snapshot, self.intent_id, after, i64::from(ROWS)).await?;
         for (_, cost) in &found {
             self.line(text, Section::Cost, cost)?;
         }
@@ -317,7 +366,8 @@ impl Bundle {
 
     async fn charges(&mut self, text: &mut String, after: CostId) -> Outcome<Step> {
         let own = (!self.caller.has(Scope::Admin)).then(|| self.caller.principal());
-        let found = charges::of_intent(&mut self.snapshot, self.intent_id, own, after, ROWS).await?;
+        let found =
+            charges::of_intent(&mut self.snapshot, self.intent_id, own, after, i64::from(ROWS)).await?;
         for charged in &found {
             self.line(text, Section::Charge, charged)?;
         }
@@ -342,7 +392,7 @@ impl Bundle {
             &self.caller,
             self.intent_id,
             after,
-            ROWS / 10,
+            i64::from(ROWS) / 10,
             self.now,
         );
         let (found, next) = page.await?;
@@ -354,7 +404,7 @@ impl Bundle {
     }
 
     async fn children(&mut self, text: &mut String, after: IntentId) -> Outcome<Step> {
-        let ids = intents::below(&mut self.snapshot, self.intent_id, after, ROWS).await?;
+        let ids = intents::below(&mut self.snapshot, self.intent_id, after, i64::from(ROWS)).await?;
         let asked: Vec<(IntentId, &str)> = ids.iter().map(|id| (*id, self.caller.agent.as_str())).collect();
         let members = membership::find_all(&mut self.snapshot, &asked, self.now).await?;
         let readable = members.into_iter().filter(|(_, member)| member.access.reaches(Level::Read));

@@ -51,6 +51,11 @@ impl LogVerifier {
         }
     }
 
+    /// Returns the first line of the bundle.
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
     /// Returns the id of the intent.
     pub(super) fn intent_id(&self) -> String {
         self.header.intent.id.to_string()
