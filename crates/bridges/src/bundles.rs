@@ -8,6 +8,7 @@
 mod bodies;
 pub mod imports;
 pub mod records;
+mod rows;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

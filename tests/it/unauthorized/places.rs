@@ -105,6 +105,7 @@ impl Places {
             ("moment_id", moment["id"].as_str().unwrap().to_owned()),
             ("dispatch_id", super::federation::DISPATCH.to_owned()),
             // Only an admin learns whether it exists.
+            ("bundle_id", "bdl_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ]
     }

@@ -6,21 +6,22 @@
 
 use std::time::Duration;
 
-use entente_domain::bundles::{LINE_BYTES, Reader, Report};
+use entente_domain::bundles::{LINE_BYTES, Reader, Report, Section};
 use entente_domain::canonical::{self, Digest};
-use entente_domain::clock;
+use entente_domain::clock::{self, Timestamp};
 use entente_domain::identity::keys::Scope;
 use entente_domain::identity::signatures::PublicKey;
 use entente_domain::ids::{BundleId, IntentId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::log::intent_tx::IntentTx;
-use entente_kernel::{AppError, Caller, Outcome, not_found};
+use entente_kernel::{AppError, Caller, Outcome};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::records::{self, BundleRecord};
+use super::records::BundleRecord;
+use super::rows;
 use crate::Ctx;
 
 /// Maximum number of bundles that a server takes at once; further ones wait.
@@ -43,6 +44,7 @@ pub struct Import {
     ctx: Ctx,
     caller: Caller,
     id: BundleId,
+    began: Timestamp,
     trusted: Vec<PublicKey>,
     reader: Reader,
     file: Sha256,
@@ -55,12 +57,12 @@ pub struct Import {
 
 /// Verified lines that are not stored yet.
 #[derive(Default)]
-struct Page {
+pub(super) struct Page {
+    pub(super) numbers: Vec<i32>,
+    pub(super) kinds: Vec<String>,
+    pub(super) lines: Vec<String>,
     /// Number of the last line.
     last: i32,
-    numbers: Vec<i32>,
-    kinds: Vec<&'static str>,
-    lines: Vec<String>,
     bytes: usize,
 }
 
@@ -75,20 +77,12 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, trusted: Vec<PublicKey>) -> Outco
     let id = BundleId::mint(now, &*ctx.chance);
     let own = ctx.server_keys.known.iter().map(|key| key.public_key);
     let trusted: Vec<PublicKey> = own.chain([ctx.server_keys.signer.public_key()]).chain(trusted).collect();
-    sqlx::query!(
-        "-- bundles::begin
-         INSERT INTO bundles (id, imported_by, imported_at, gone_at) VALUES ($1, $2, $3, $4)",
-        id.uuid(),
-        caller.agent,
-        now,
-        now + 2 * TIME
-    )
-    .execute(&ctx.pool)
-    .await?;
+    rows::begin(&mut *ctx.pool.acquire().await?, id, &caller.agent, now, now + 2 * TIME).await?;
     Ok(Import {
         ctx: ctx.clone(),
         caller: caller.clone(),
         id,
+        began: now,
         reader: Reader::new(&trusted),
         trusted,
         file: Sha256::new(),
@@ -136,28 +130,16 @@ impl Import {
         page.last += 1;
         page.bytes += text.len();
         page.numbers.push(page.last);
-        page.kinds.push(self.reader.section().map_or("seal", |section| section.as_str()));
+        page.kinds.push(self.reader.section().map_or("seal", Section::as_str).to_owned());
         page.lines.push(text);
         Ok(())
     }
 
     /// Stores the verified lines.
     async fn store(&mut self) -> Outcome<()> {
-        let Page { last, numbers, kinds, lines, .. } = std::mem::take(&mut self.page);
-        self.page.last = last;
-        let kinds: Vec<String> = kinds.into_iter().map(str::to_owned).collect();
-        sqlx::query!(
-            "-- bundle_lines::store
-             INSERT INTO bundle_lines (bundle_id, number, kind, line)
-             SELECT $1, number, kind, line FROM UNNEST($2::integer[], $3::text[], $4::text[]) AS l (number, kind, line)",
-            self.id.uuid(),
-            &numbers,
-            &kinds,
-            &lines
-        )
-        .execute(&self.ctx.pool)
-        .await?;
-        Ok(())
+        let page = std::mem::take(&mut self.page);
+        self.page.last = page.last;
+        rows::store(&mut *self.ctx.pool.acquire().await?, self.id, &page).await
     }
 
     /// Ends the import of a file that has arrived. Returns the bundle, and whether it is new: the same file is imported
@@ -178,13 +160,7 @@ impl Import {
     /// # Errors
     /// A database error.
     pub async fn abandon(self) -> Outcome<()> {
-        let gone = sqlx::query!(
-            "-- bundles::abandon\n UPDATE bundles SET gone_at = $2 WHERE id = $1 AND gone_at IS NOT NULL",
-            self.id.uuid(),
-            self.ctx.now()
-        );
-        gone.execute(&self.ctx.pool).await?;
-        Ok(())
+        rows::abandon(&mut *self.ctx.pool.acquire().await?, self.id, self.ctx.now()).await
     }
 
     async fn conclude(&mut self) -> Outcome<(BundleRecord, bool)> {
@@ -207,7 +183,7 @@ impl Import {
         let exported_at = read.ok_or_else(|| no_bundle("`exported_at` is no time"))?;
         let digest: Digest = self.file.clone().finalize().into();
         let mut work = IntentTx::begin(&self.ctx, &self.caller, IntentId::SYSTEM, None).await?;
-        if let Some(same) = records::with_digest(work.reading(), &digest).await? {
+        if let Some(same) = rows::with_digest(work.reading(), &digest).await? {
             return Ok((same, false));
         }
         let payload = json!({
@@ -215,30 +191,25 @@ impl Import {
             "signed_by": signed_by,
         });
         work.record(Draft::of(Kind::BundleImported, self.caller.principal(), payload));
-        let done = sqlx::query!(
-            "-- bundles::finish
-             UPDATE bundles SET gone_at = NULL, digest = $2, intent_id = $3, exported_at = $4, exported_by = $5, title = $6,
-                    signed_by = $7, bytes = $8, lines = $9
-             WHERE id = $1 AND gone_at > $10",
-            self.id.uuid(),
-            digest.as_slice(),
-            header.intent.id.uuid(),
-            exported_at,
-            header.exported_by,
-            header.intent.title,
+        let whole = BundleRecord {
+            id: self.id,
+            intent_id: header.intent.id,
+            title: header.intent.title,
+            sha256: canonical::hex(&digest),
             signed_by,
-            i64::try_from(self.bytes).unwrap_or(i64::MAX),
-            self.page.last,
-            work.now()
-        )
-        .execute(work.conn())
-        .await?;
-        if done.rows_affected() == 0 {
+            exported_at,
+            exported_by: header.exported_by,
+            bytes: i64::try_from(self.bytes).unwrap_or(i64::MAX),
+            lines: self.page.last,
+            imported_by: self.caller.agent.clone(),
+            imported_at: self.began,
+        };
+        let now = work.now();
+        if !rows::keep(work.conn(), &whole, now).await? {
             return Err(AppError::Unavailable("the bundle did not arrive in time".to_owned()));
         }
-        let record = records::with_id(work.reading(), self.id).await?.ok_or_else(|| not_found("bundle"))?;
         work.commit().await?;
-        Ok((record, true))
+        Ok((whole, true))
     }
 }
 
