@@ -284,7 +284,7 @@ async fn a_bundle_is_imported_and_exported_again() {
     let settings = vec![("ENTENTE_SIGNING_KEY", "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=")];
     let there = World::with(Setup { settings, live: false }).await;
     there.agent("agent.root").await;
-    let root = json!({ "label": "root", "scopes": ["admin"] });
+    let root = json!({ "label": "root", "scopes": ["admin", "intents:read"] });
     let root = there.admin().await.post("/principals/agent.root/keys", root).await.is(201)["key"].clone();
     let (root, path) = (root.as_str().unwrap(), file.to_str().unwrap());
     let refused = refused_with(&there, root, &["intent", "import", path]).await;

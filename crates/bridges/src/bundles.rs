@@ -2,16 +2,17 @@
 //! (`entente_domain::bundles` has the format). Only reads.
 //!
 //! A bundle is read in one snapshot and in steps, each of which is a page of one kind; so neither the server nor the
-//! reader holds all of it, and writers wait for nobody. A reader that is too slow for the snapshot gets a file without
-//! its seal, which no verifier takes for a bundle.
+//! reader holds all of it, and writers wait for nobody. Whoever writes it out ends it after [`TIME`], or when its reader pauses for long
+//! (`crates/api/src/bridges/bundles.rs`): that reader has a file without its seal, which no verifier takes for a bundle.
 
 mod bodies;
 pub mod imports;
 pub mod records;
 mod rows;
+mod turns;
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use entente_arcp::jobs;
 use entente_arcp::jobs::IntentJob;
@@ -36,23 +37,27 @@ use entente_kernel::spending::budgets;
 use entente_kernel::{AppError, Caller, Outcome, Tx, charges, intents, not_found};
 use entente_openintent::costs;
 use serde::Serialize;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use self::records::BundleFile;
+use self::turns::Turn;
 use crate::Ctx;
 
 /// Maximum number of bundles that a server writes at once; further ones wait.
 static TURNS: Semaphore = Semaphore::const_new(4);
 
 /// Time within which a bundle has to be read: its snapshot keeps PostgreSQL from tidying up.
-const TIME: Duration = Duration::from_mins(10);
+pub const TIME: Duration = Duration::from_mins(10);
 
 /// Rows of a step.
 const ROWS: u32 = 500;
 
 /// Bytes of a step; the last row may exceed it.
 const BYTES: i64 = 1024 * 1024;
+
+/// Jobs of a step, each with an input of up to 768 KiB; decisions of one.
+const LARGE_ROWS: i64 = 8;
 
 /// Deleted events whose hashes stand on one line.
 const HASHES: usize = 1_000;
@@ -62,7 +67,7 @@ pub enum Lines {
     /// This server writes it now.
     Written(Box<Bundle>),
     /// Another server wrote it, and this one imported it.
-    Imported(BundleFile),
+    Imported(Box<BundleFile>),
 }
 
 impl Lines {
@@ -87,7 +92,7 @@ pub async fn export(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<
         Ok(bundle) => Ok(Lines::Written(Box::new(bundle))),
         Err(AppError::Refused(missing)) if missing.code == Code::NotFound => {
             match records::latest(ctx, caller, intent_id).await? {
-                Some(id) => Ok(Lines::Imported(records::file(ctx, caller, id).await?)),
+                Some(id) => Ok(Lines::Imported(Box::new(records::file(ctx, caller, id).await?))),
                 None => Err(missing.into()),
             }
         }
@@ -102,17 +107,18 @@ pub struct Bundle {
     intent_id: IntentId,
     membership: Membership,
     now: Timestamp,
-    until: Instant,
     snapshot: Tx,
     writer: Writer,
     step: Step,
-    _turn: SemaphorePermit<'static>,
+    _turn: Turn,
 }
 
 /// What is written next.
 enum Step {
-    /// The first line, what is left of deleted events, and identities.
+    /// The first line.
     Start(String, Box<LogFrame>),
+    /// What is left of deleted events, after so many of them; then the identities.
+    Deleted(usize, Box<LogFrame>),
     /// The events after a position of the log; then the checkpoints.
     Events(i64, Box<LogFrame>),
     /// The channels after one.
@@ -145,7 +151,10 @@ enum Step {
 /// The intent does not exist or is not readable; the scope `intents:read` is missing.
 pub async fn begin(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Bundle> {
     caller.require(Scope::IntentsRead)?;
-    let turn = TURNS.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
+    // Who may not read it waits for no turn.
+    membership::require(&mut *ctx.pool.acquire().await?, &caller.agent, intent_id, Level::Read, ctx.now())
+        .await?;
+    let turn = Turn::take(&TURNS, ctx, caller).await?;
     let mut snapshot = ctx.snapshot().await?;
     let now = ctx.now();
     let membership = membership::require(&mut snapshot, &caller.agent, intent_id, Level::Read, now).await?;
@@ -158,7 +167,6 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<B
         intent_id,
         membership,
         now,
-        until: Instant::now() + TIME,
         snapshot,
         writer,
         step: Step::Start(first, Box::new(frame)),
@@ -199,16 +207,14 @@ impl Bundle {
             if matches!(self.step, Step::End) {
                 return Ok(None);
             }
-            if Instant::now() > self.until {
-                return Err(AppError::Unavailable("a bundle was not read in time".to_owned()));
-            }
             self.caller.require_key(self.ctx.now())?;
             let step = std::mem::replace(&mut self.step, Step::End);
             self.step = match step {
                 Step::Start(first, frame) => {
                     text.push_str(&first);
-                    self.start(&mut text, frame)?
+                    Step::Deleted(0, frame)
                 }
+                Step::Deleted(after, frame) => self.deleted(&mut text, after, frame)?,
                 Step::Events(after, frame) => self.events(&mut text, after, frame).await?,
                 Step::Channels(after) => self.channels(&mut text, after).await?,
                 Step::Messages(access, number, rest, after) => {
@@ -238,10 +244,11 @@ impl Bundle {
         Ok(())
     }
 
-    fn start(&mut self, text: &mut String, frame: Box<LogFrame>) -> Outcome<Step> {
-        for hashes in frame.deleted.0.chunks(HASHES) {
-            let shown: Vec<String> = hashes.iter().map(canonical::show).collect();
-            self.line(text, Section::Deleted, &serde_json::json!({ "event_hashes": shown }))?;
+    fn deleted(&mut self, text: &mut String, after: usize, frame: Box<LogFrame>) -> Outcome<Step> {
+        let hashes: Vec<_> = frame.deleted.0.iter().skip(after).take(HASHES).map(canonical::show).collect();
+        if !hashes.is_empty() {
+            self.line(text, Section::Deleted, &serde_json::json!({ "event_hashes": hashes }))?;
+            return Ok(Step::Deleted(after + hashes.len(), frame));
         }
         for identity in &frame.identities {
             self.line(text, Section::Identity, identity)?;
@@ -297,7 +304,7 @@ impl Bundle {
             return self.channel(text, rest, after);
         }
         let filter = MessageFilter { since: Some(Since::Number(number)), to: None, limit: ROWS };
-        let mut measure = Measure::of(&self.caller);
+        let mut measure = Measure::fixed(BYTES);
         let page =
             message_rows::page(&mut self.snapshot, &access.channel, &viewer, &filter, self.now, &mut measure);
         let page = page.await?;
@@ -315,14 +322,7 @@ impl Bundle {
             return Ok(Step::Costs(0));
         }
         let arcp = &self.ctx.arcp;
-        let page = jobs::of_intent(
-            arcp,
-            &mut self.snapshot,
-            &self.caller,
-            self.intent_id,
-            after,
-            i64::from(ROWS) / 10,
-        );
+        let page = jobs::of_intent(arcp, &mut self.snapshot, &self.caller, self.intent_id, after, LARGE_ROWS);
         let (found, next) = page.await?;
         self.job(text, found.into(), next)
     }
@@ -393,7 +393,7 @@ impl Bundle {
             &self.caller,
             self.intent_id,
             after,
-            i64::from(ROWS) / 10,
+            LARGE_ROWS,
             self.now,
         );
         let (found, next) = page.await?;
@@ -409,12 +409,12 @@ impl Bundle {
         let asked: Vec<(IntentId, &str)> = ids.iter().map(|id| (*id, self.caller.agent.as_str())).collect();
         let members = membership::find_all(&mut self.snapshot, &asked, self.now).await?;
         let readable = members.into_iter().filter(|(_, member)| member.access.reaches(Level::Read));
-        let mut readable: Vec<IntentId> = readable.map(|((id, _), _)| id).collect();
-        readable.sort_unstable();
+        let readable: Vec<IntentId> = readable.map(|((id, _), _)| id).collect();
         let ends = tails(&mut self.snapshot, &readable).await?;
-        for id in readable {
-            let Some(intent) = intents::load(&mut self.snapshot, id).await? else { continue };
-            let end = ends.iter().find(|(of, _)| *of == id).map(|(_, tail)| tail);
+        let mut children = intents::load_all(&mut self.snapshot, &readable).await?;
+        children.sort_unstable_by_key(|intent| intent.id);
+        for intent in children {
+            let end = ends.iter().find(|(of, _)| *of == intent.id).map(|(_, tail)| tail);
             self.line(text, Section::Child, &bodies::child(&intent, end))?;
         }
         Ok(ids.last().map_or(Step::Seal, |last| Step::Children(*last)))

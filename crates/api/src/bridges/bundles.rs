@@ -16,8 +16,11 @@ use entente_http::error::{Problem, Reply};
 use entente_http::routes::Routes;
 use entente_http::wire::WireTime;
 use entente_http::{created, ok};
+use entente_kernel::AppError;
 use futures_util::stream;
 use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use crate::ApiState;
@@ -33,16 +36,37 @@ pub fn routes(config: &mut Routes<'_>) {
         .service(remove);
 }
 
+/// Pieces that are read ahead of the client.
+const AHEAD: usize = 1;
+
 /// Streams the lines of a bundle; a response without the last one is not whole.
-fn streamed(lines: Lines) -> HttpResponse {
-    let body = stream::unfold(Some(lines), |lines| async move {
-        let mut lines = lines?;
-        match lines.next().await {
-            Ok(text) => text.map(|text| (Ok(Bytes::from(text)), Some(lines))),
-            Err(failure) => {
-                tracing::error!(error = %failure, "a bundle was not written to its end");
-                Some((Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)), None))
+///
+/// A task reads them, because a client that stops reading must not keep a snapshot: it has a minute for each piece
+/// (`ENTENTE_WRITE_SECONDS`), and [`bundles::TIME`] for all of them.
+fn streamed(api: &ApiState, mut lines: Lines) -> HttpResponse {
+    let (sender, receiver) = mpsc::channel(AHEAD);
+    let pause = api.limits.write;
+    api.tasks.spawn("bundle", async move {
+        let written = timeout(bundles::TIME, async {
+            while let Some(text) = lines.next().await? {
+                let sent = sender.send_timeout(Some(Bytes::from(text)), pause).await;
+                sent.map_err(|_gone| AppError::Unavailable("nobody reads it".to_owned()))?;
             }
+            let _nobody_reads = sender.send_timeout(None, pause).await;
+            Ok::<(), AppError>(())
+        });
+        let failure = match written.await {
+            Ok(Ok(())) => return,
+            Ok(Err(failure)) => failure.to_string(),
+            Err(late) => late.to_string(),
+        };
+        tracing::warn!(error = failure, "a bundle was not written to its end");
+    });
+    let body = stream::unfold(receiver, |mut receiver| async move {
+        match receiver.recv().await {
+            Some(Some(piece)) => Some((Ok(piece), receiver)),
+            Some(None) => None,
+            None => Some((Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)), receiver)),
         }
     });
     HttpResponse::Ok().content_type("application/x-ndjson").streaming(body)
@@ -59,7 +83,7 @@ fn streamed(lines: Lines) -> HttpResponse {
 #[get("/intents/{intent_id}/export")]
 async fn export(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let intent: IntentId = id("intent", &path)?;
-    Ok(streamed(bundles::export(&api.ctx, &asker.caller, intent).await?))
+    Ok(streamed(&api, bundles::export(&api.ctx, &asker.caller, intent).await?))
 }
 
 /// An imported bundle.
@@ -210,7 +234,7 @@ async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) ->
 #[get("/bundles/{bundle_id}/file")]
 async fn file(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let bundle: BundleId = id("bundle", &path)?;
-    Ok(streamed(Lines::Imported(records::file(&api.ctx, &asker.caller, bundle).await?)))
+    Ok(streamed(&api, Lines::Imported(Box::new(records::file(&api.ctx, &asker.caller, bundle).await?))))
 }
 
 /// List lines of an imported bundle

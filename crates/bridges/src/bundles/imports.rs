@@ -18,14 +18,15 @@ use entente_kernel::log::intent_tx::IntentTx;
 use entente_kernel::{AppError, Caller, Outcome};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 
 use super::records::BundleRecord;
 use super::rows;
+use super::turns::Turn;
 use crate::Ctx;
 
 /// Maximum number of bundles that a server takes at once; further ones wait.
-static TURNS: Semaphore = Semaphore::const_new(2);
+static TURNS: Semaphore = Semaphore::const_new(4);
 
 /// Time within which a bundle has to arrive.
 pub const TIME: Duration = Duration::from_mins(10);
@@ -52,7 +53,7 @@ pub struct Import {
     /// The beginning of the next line.
     rest: Vec<u8>,
     page: Page,
-    _turn: SemaphorePermit<'static>,
+    _turn: Turn,
 }
 
 /// Verified lines that are not stored yet.
@@ -72,7 +73,7 @@ pub(super) struct Page {
 /// The scope `admin` is missing; a database error.
 pub async fn begin(ctx: &Ctx, caller: &Caller, trusted: Vec<PublicKey>) -> Outcome<Import> {
     caller.require(Scope::Admin)?;
-    let turn = TURNS.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
+    let turn = Turn::take(&TURNS, ctx, caller).await?;
     let now = ctx.now();
     let id = BundleId::mint(now, &*ctx.chance);
     let own = ctx.server_keys.known.iter().map(|key| key.public_key);
