@@ -259,7 +259,8 @@ def one_operation(document, name, method, path, operation):
     body, needed = document.body(operation)
     arguments = [f"{identifier(one['name'])}: str" for one in named["path"]]
     if body is not None:
-        written = sent.write(body)
+        # What is no JSON, as lines of it, is sent as it is.
+        written = sent.write(body) if "application/json" in operation["requestBody"]["content"] else "str | bytes"
         arguments.append(f"body: {written}" if needed else f"body: {sent.union([written, 'None'])} = None")
     options = []
     for one in named["query"]:

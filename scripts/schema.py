@@ -47,7 +47,7 @@ AREAS = [
     ("ARCP: jobs after their submission", "job_labels job_failures job_reruns job_queues job_signals job_costs task_pushes"),
     ("AEE", "envelopes mailboxes buses exchanges envelope_keys policy envelope_logs"),
     ("Binding moments", "moments"),
-    ("Bridges", "bridges deadlocks"),
+    ("Bridges", "bridges deadlocks bundles"),
 ]
 
 # Columns that are shown although they are no keys.

@@ -141,6 +141,8 @@ pub enum Sweep {
     Invocations,
     /// Seals secrets under an old key anew, and deletes vaults, credentials and grants that ended long ago.
     Vaults,
+    /// Deletes lines of bundles that were removed, or never became whole.
+    Bundles,
     /// Counts what principals store, if that is limited.
     Storage,
 }
@@ -197,6 +199,7 @@ impl Sweep {
         Self::ToolGrants,
         Self::Invocations,
         Self::Vaults,
+        Self::Bundles,
         Self::Storage,
     ];
 
@@ -253,6 +256,7 @@ impl Sweep {
             Self::ToolGrants => "tool_grants",
             Self::Invocations => "invocations",
             Self::Vaults => "vaults",
+            Self::Bundles => "bundles",
             Self::Storage => "storage",
         }
     }
@@ -309,6 +313,7 @@ impl Sweep {
             | Self::TriggerFirings
             | Self::Federation
             | Self::Vaults
+            | Self::Bundles
             | Self::Storage => 240,
         }
     }
@@ -366,6 +371,7 @@ impl Sweep {
             | Self::Federation
             | Self::Invocations
             | Self::Vaults
+            | Self::Bundles
             | Self::Storage => false,
         }
     }
@@ -460,6 +466,7 @@ impl Sweep {
                 tool_credentials::seal_anew(&ctx.openintent, limit).await,
                 vaults::forget(&ctx.openintent, LARGE_BATCH).await,
             ),
+            Self::Bundles => entente_bridges::bundles::records::forget(ctx, limit).await,
             Self::Storage => storage::count(ctx).await,
         }
     }

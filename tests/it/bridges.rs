@@ -4,6 +4,7 @@
 mod bundles;
 mod cron_jobs;
 mod guarded;
+mod imports;
 mod talking;
 mod threads;
 mod turns;

@@ -272,6 +272,35 @@ async fn verify_finds_what_was_changed_without_a_server() {
     world.end().await;
 }
 
+#[tokio::test]
+async fn a_bundle_is_imported_and_exported_again() {
+    let world = World::start().await;
+    let any = world.any().acting_as("agent.a");
+    let (intent, _) = talk(&any, json!({})).await;
+    let export = BundleFile::of(&any, &format!("/intents/{intent}")).await.0;
+    let file = scratch("import.bundle");
+    std::fs::write(&file, &export).unwrap();
+    // The server that imports it has never heard of the one that wrote it.
+    let settings = vec![("ENTENTE_SIGNING_KEY", "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=")];
+    let there = World::with(Setup { settings, live: false }).await;
+    there.agent("agent.root").await;
+    let root = json!({ "label": "root", "scopes": ["admin", "intents:read"] });
+    let root = there.admin().await.post("/principals/agent.root/keys", root).await.is(201)["key"].clone();
+    let (root, path) = (root.as_str().unwrap(), file.to_str().unwrap());
+    let refused = refused_with(&there, root, &["intent", "import", path]).await;
+    let key = world.anon().get("/server/keys").await.ok()["keys"][0]["did"].as_str().unwrap().to_owned();
+    assert!(refused.contains(&key), "{refused}");
+    let made = told(&there, root, &["intent", "import", path, "--server-key", &key]).await;
+    assert_eq!(made["intent_id"].as_str(), Some(intent.as_str()));
+    let again = ran(&there, root, &["intent", "export", &intent]).await;
+    assert!(text(&again) == export, "{}", complaint(&again));
+    let none = refused_with(&there, root, &["intent", "import", "no-such-file"]).await;
+    assert!(none.contains("no-such-file: "), "{none}");
+    std::fs::remove_file(&file).unwrap();
+    there.end().await;
+    world.end().await;
+}
+
 #[test]
 fn errors_say_what_to_do() {
     let away = run(None, "", &["whoami", "--url", "http://127.0.0.1:9"]);

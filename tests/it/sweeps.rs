@@ -25,8 +25,8 @@ const DUE: u64 = 5;
 const UNBOUNDED: [Sweep; 2] = [Sweep::Heartbeats, Sweep::KeyUses];
 
 /// These need a special set-up and are tested in `triggers/hearing.rs`, `federation.rs`, `vaults.rs`,
-/// `events/retention.rs`, `spending.rs`, `waits.rs`, `loops` and `inbox/levels.rs`.
-const ELSEWHERE: [Sweep; 14] = [
+/// `events/retention.rs`, `spending.rs`, `waits.rs`, `loops`, `bridges/imports.rs` and `inbox/levels.rs`.
+const ELSEWHERE: [Sweep; 15] = [
     Sweep::InboxRings,
     Sweep::InboxEntries,
     Sweep::Lineages,
@@ -40,6 +40,7 @@ const ELSEWHERE: [Sweep; 14] = [
     Sweep::Budgets,
     Sweep::Reservations,
     Sweep::Spending,
+    Sweep::Bundles,
     Sweep::Storage,
 ];
 

@@ -98,6 +98,8 @@ const NOBODYS: &[&str] = &[
     "GET /api/v1/intents/{intent_id}/access-requests",
     // Refused for the missing scope `admin`, which the test of scopes covers.
     "GET /api/v1/audit",
+    "GET /api/v1/bundles",
+    "POST /api/v1/bundles",
     "GET /api/v1/log-filter",
     "PUT /api/v1/log-filter",
     "DELETE /api/v1/log-filter",

@@ -137,8 +137,11 @@ export class Core {
     const isKeyed = keyed.has(`${method} ${path}`);
     const headers = this.headers(given, method !== "get");
     if (isKeyed) headers["idempotency-key"] = given.idempotencyKey ?? crypto.randomUUID();
-    if (given.body !== undefined) headers["content-type"] = "application/json";
-    const init = { method: method.toUpperCase(), headers, body: given.body === undefined ? null : JSON.stringify(given.body) };
+    // A text is lines of JSON, as of a bundle.
+    const isText = typeof given.body === "string";
+    if (given.body !== undefined) headers["content-type"] = isText ? "application/x-ndjson" : "application/json";
+    const body = given.body === undefined ? null : isText ? (given.body as string) : JSON.stringify(given.body);
+    const init = { method: method.toUpperCase(), headers, body };
     const isSafe = isKeyed || given.repeatable === true || ["get", "put", "delete"].includes(method);
     const url = this.target(path, given);
     const end = Date.now() + (given.retryFor ?? this.connection.retryFor ?? SECONDS_30);

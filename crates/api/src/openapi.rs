@@ -46,6 +46,7 @@ pub(crate) const INTRODUCTION: &str = include_str!("openapi/introduction.md");
         (name = "messages", description = "Messages on channels (RFC-0021 §2 to §4)"),
         (name = "streams", description = "Live events (server-sent events)"),
         (name = "jobs", description = "Work with authority and a budget (ARCP §7 to §9)"),
+        (name = "bundles", description = "Intents of other servers, each in one sealed file"),
         (name = "budgets", description = "Budgets, teams, stops, and reports of what was spent"),
         (name = "workers", description = "Workers, which run jobs, and the agents that they run"),
         (name = "coordinators", description = "Coordinators of intents and their decisions (RFC-0013)"),

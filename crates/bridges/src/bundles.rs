@@ -2,13 +2,17 @@
 //! (`entente_domain::bundles` has the format). Only reads.
 //!
 //! A bundle is read in one snapshot and in steps, each of which is a page of one kind; so neither the server nor the
-//! reader holds all of it, and writers wait for nobody. A reader that is too slow for the snapshot gets a file without
-//! its seal, which no verifier takes for a bundle.
+//! reader holds all of it, and writers wait for nobody. Whoever writes it out ends it after [`TIME`], or when its reader pauses for long
+//! (`crates/api/src/bridges/bundles.rs`): that reader has a file without its seal, which no verifier takes for a bundle.
 
 mod bodies;
+pub mod imports;
+pub mod records;
+mod rows;
+mod turns;
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use entente_arcp::jobs;
 use entente_arcp::jobs::IntentJob;
@@ -21,6 +25,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{ChannelId, CostId, IntentId, JobId, MomentId};
 use entente_domain::log::events::Sealed;
 use entente_domain::openintent::channels::Channel;
+use entente_domain::refusal::Code;
 use entente_kernel::access::membership::{self, Membership};
 use entente_kernel::audit::exports::{self, LogFrame};
 use entente_kernel::channels::access::{ChannelAccess, of_member};
@@ -32,25 +37,68 @@ use entente_kernel::spending::budgets;
 use entente_kernel::{AppError, Caller, Outcome, Tx, charges, intents, not_found};
 use entente_openintent::costs;
 use serde::Serialize;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+use self::records::BundleFile;
+use self::turns::Turn;
 use crate::Ctx;
 
 /// Maximum number of bundles that a server writes at once; further ones wait.
 static TURNS: Semaphore = Semaphore::const_new(4);
 
 /// Time within which a bundle has to be read: its snapshot keeps PostgreSQL from tidying up.
-const TIME: Duration = Duration::from_mins(10);
+pub const TIME: Duration = Duration::from_mins(10);
 
 /// Rows of a step.
-const ROWS: i64 = 500;
+const ROWS: u32 = 500;
 
 /// Bytes of a step; the last row may exceed it.
 const BYTES: i64 = 1024 * 1024;
 
+/// Jobs of a step, each with an input of up to 768 KiB; decisions of one.
+const LARGE_ROWS: i64 = 8;
+
 /// Deleted events whose hashes stand on one line.
 const HASHES: usize = 1_000;
+
+/// The lines of a bundle, from where they come.
+pub enum Lines {
+    /// This server writes it now.
+    Written(Box<Bundle>),
+    /// Another server wrote it, and this one imported it.
+    Imported(Box<BundleFile>),
+}
+
+impl Lines {
+    /// Returns the next lines; `None` after the last.
+    ///
+    /// # Errors
+    /// As [`Bundle::next`], [`BundleFile::next`].
+    pub async fn next(&mut self) -> Outcome<Option<String>> {
+        match self {
+            Self::Written(bundle) => bundle.next().await,
+            Self::Imported(file) => file.next().await,
+        }
+    }
+}
+
+/// Begins to export an intent: one of this server, or for an admin the last imported bundle of another server's.
+///
+/// # Errors
+/// As [`begin`].
+pub async fn export(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Lines> {
+    match begin(ctx, caller, intent_id).await {
+        Ok(bundle) => Ok(Lines::Written(Box::new(bundle))),
+        Err(AppError::Refused(missing)) if missing.code == Code::NotFound => {
+            match records::latest(ctx, caller, intent_id).await? {
+                Some(id) => Ok(Lines::Imported(Box::new(records::file(ctx, caller, id).await?))),
+                None => Err(missing.into()),
+            }
+        }
+        Err(refused) => Err(refused),
+    }
+}
 
 /// A bundle that is being written.
 pub struct Bundle {
@@ -59,17 +107,18 @@ pub struct Bundle {
     intent_id: IntentId,
     membership: Membership,
     now: Timestamp,
-    until: Instant,
     snapshot: Tx,
     writer: Writer,
     step: Step,
-    _turn: SemaphorePermit<'static>,
+    _turn: Turn,
 }
 
 /// What is written next.
 enum Step {
-    /// The first line, what is left of deleted events, and identities.
+    /// The first line.
     Start(String, Box<LogFrame>),
+    /// What is left of deleted events, after so many of them; then the identities.
+    Deleted(usize, Box<LogFrame>),
     /// The events after a position of the log; then the checkpoints.
     Events(i64, Box<LogFrame>),
     /// The channels after one.
@@ -102,7 +151,10 @@ enum Step {
 /// The intent does not exist or is not readable; the scope `intents:read` is missing.
 pub async fn begin(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Bundle> {
     caller.require(Scope::IntentsRead)?;
-    let turn = TURNS.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
+    // Who may not read it waits for no turn.
+    membership::require(&mut *ctx.pool.acquire().await?, &caller.agent, intent_id, Level::Read, ctx.now())
+        .await?;
+    let turn = Turn::take(&TURNS, ctx, caller).await?;
     let mut snapshot = ctx.snapshot().await?;
     let now = ctx.now();
     let membership = membership::require(&mut snapshot, &caller.agent, intent_id, Level::Read, now).await?;
@@ -115,7 +167,6 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<B
         intent_id,
         membership,
         now,
-        until: Instant::now() + TIME,
         snapshot,
         writer,
         step: Step::Start(first, Box::new(frame)),
@@ -156,16 +207,14 @@ impl Bundle {
             if matches!(self.step, Step::End) {
                 return Ok(None);
             }
-            if Instant::now() > self.until {
-                return Err(AppError::Unavailable("a bundle was not read in time".to_owned()));
-            }
             self.caller.require_key(self.ctx.now())?;
             let step = std::mem::replace(&mut self.step, Step::End);
             self.step = match step {
                 Step::Start(first, frame) => {
                     text.push_str(&first);
-                    self.start(&mut text, frame)?
+                    Step::Deleted(0, frame)
                 }
+                Step::Deleted(after, frame) => self.deleted(&mut text, after, frame)?,
                 Step::Events(after, frame) => self.events(&mut text, after, frame).await?,
                 Step::Channels(after) => self.channels(&mut text, after).await?,
                 Step::Messages(access, number, rest, after) => {
@@ -195,10 +244,11 @@ impl Bundle {
         Ok(())
     }
 
-    fn start(&mut self, text: &mut String, frame: Box<LogFrame>) -> Outcome<Step> {
-        for hashes in frame.deleted.0.chunks(HASHES) {
-            let shown: Vec<String> = hashes.iter().map(canonical::show).collect();
-            self.line(text, Section::Deleted, &serde_json::json!({ "event_hashes": shown }))?;
+    fn deleted(&mut self, text: &mut String, after: usize, frame: Box<LogFrame>) -> Outcome<Step> {
+        let hashes: Vec<_> = frame.deleted.0.iter().skip(after).take(HASHES).map(canonical::show).collect();
+        if !hashes.is_empty() {
+            self.line(text, Section::Deleted, &serde_json::json!({ "event_hashes": hashes }))?;
+            return Ok(Step::Deleted(after + hashes.len(), frame));
         }
         for identity in &frame.identities {
             self.line(text, Section::Identity, identity)?;
@@ -207,7 +257,8 @@ impl Bundle {
     }
 
     async fn events(&mut self, text: &mut String, after: i64, frame: Box<LogFrame>) -> Outcome<Step> {
-        let events = exports::events_after(&mut self.snapshot, self.intent_id, after, ROWS, BYTES).await?;
+        let events =
+            exports::events_after(&mut self.snapshot, self.intent_id, after, i64::from(ROWS), BYTES).await?;
         for event in &events {
             self.line(text, Section::Event, &Sealed::from(event))?;
         }
@@ -224,7 +275,7 @@ impl Bundle {
         if !self.caller.has(Scope::ChannelsRead) {
             return Ok(Step::Jobs(Uuid::nil().into()));
         }
-        let found = channel_rows::after(&mut self.snapshot, self.intent_id, after, ROWS).await?;
+        let found = channel_rows::after(&mut self.snapshot, self.intent_id, after, i64::from(ROWS)).await?;
         if found.is_empty() {
             return Ok(Step::Jobs(Uuid::nil().into()));
         }
@@ -252,9 +303,8 @@ impl Bundle {
         if viewer.require(&access.channel).is_err() {
             return self.channel(text, rest, after);
         }
-        let limit = u32::try_from(ROWS).unwrap_or(u32::MAX);
-        let filter = MessageFilter { since: Some(Since::Number(number)), to: None, limit };
-        let mut measure = Measure::of(&self.caller);
+        let filter = MessageFilter { since: Some(Since::Number(number)), to: None, limit: ROWS };
+        let mut measure = Measure::fixed(BYTES);
         let page =
             message_rows::page(&mut self.snapshot, &access.channel, &viewer, &filter, self.now, &mut measure);
         let page = page.await?;
@@ -272,7 +322,7 @@ impl Bundle {
             return Ok(Step::Costs(0));
         }
         let arcp = &self.ctx.arcp;
-        let page = jobs::of_intent(arcp, &mut self.snapshot, &self.caller, self.intent_id, after, ROWS / 10);
+        let page = jobs::of_intent(arcp, &mut self.snapshot, &self.caller, self.intent_id, after, LARGE_ROWS);
         let (found, next) = page.await?;
         self.job(text, found.into(), next)
     }
@@ -297,7 +347,7 @@ impl Bundle {
         rest: VecDeque<IntentJob>,
         next: Option<JobId>,
     ) -> Outcome<Step> {
-        let events = jobs::log::after(&mut self.snapshot, job, seq, ROWS, BYTES).await?;
+        let events = jobs::log::after(&mut self.snapshot, job, seq, i64::from(ROWS), BYTES).await?;
         for event in &events {
             self.line(text, Section::JobEvent, &bodies::job_event(event))?;
         }
@@ -308,7 +358,7 @@ impl Bundle {
     }
 
     async fn costs(&mut self, text: &mut String, after: i64) -> Outcome<Step> {
-        let found = costs::after(&mut self.snapshot, self.intent_id, after, ROWS).await?;
+        let found = costs::after(&mut self.snapshot, self.intent_id, after, i64::from(ROWS)).await?;
         for (_, cost) in &found {
             self.line(text, Section::Cost, cost)?;
         }
@@ -317,7 +367,8 @@ impl Bundle {
 
     async fn charges(&mut self, text: &mut String, after: CostId) -> Outcome<Step> {
         let own = (!self.caller.has(Scope::Admin)).then(|| self.caller.principal());
-        let found = charges::of_intent(&mut self.snapshot, self.intent_id, own, after, ROWS).await?;
+        let found =
+            charges::of_intent(&mut self.snapshot, self.intent_id, own, after, i64::from(ROWS)).await?;
         for charged in &found {
             self.line(text, Section::Charge, charged)?;
         }
@@ -342,7 +393,7 @@ impl Bundle {
             &self.caller,
             self.intent_id,
             after,
-            ROWS / 10,
+            LARGE_ROWS,
             self.now,
         );
         let (found, next) = page.await?;
@@ -354,16 +405,16 @@ impl Bundle {
     }
 
     async fn children(&mut self, text: &mut String, after: IntentId) -> Outcome<Step> {
-        let ids = intents::below(&mut self.snapshot, self.intent_id, after, ROWS).await?;
+        let ids = intents::below(&mut self.snapshot, self.intent_id, after, i64::from(ROWS)).await?;
         let asked: Vec<(IntentId, &str)> = ids.iter().map(|id| (*id, self.caller.agent.as_str())).collect();
         let members = membership::find_all(&mut self.snapshot, &asked, self.now).await?;
         let readable = members.into_iter().filter(|(_, member)| member.access.reaches(Level::Read));
-        let mut readable: Vec<IntentId> = readable.map(|((id, _), _)| id).collect();
-        readable.sort_unstable();
+        let readable: Vec<IntentId> = readable.map(|((id, _), _)| id).collect();
         let ends = tails(&mut self.snapshot, &readable).await?;
-        for id in readable {
-            let Some(intent) = intents::load(&mut self.snapshot, id).await? else { continue };
-            let end = ends.iter().find(|(of, _)| *of == id).map(|(_, tail)| tail);
+        let mut children = intents::load_all(&mut self.snapshot, &readable).await?;
+        children.sort_unstable_by_key(|intent| intent.id);
+        for intent in children {
+            let end = ends.iter().find(|(of, _)| *of == intent.id).map(|(_, tail)| tail);
             self.line(text, Section::Child, &bodies::child(&intent, end))?;
         }
         Ok(ids.last().map_or(Step::Seal, |last| Step::Children(*last)))

@@ -1,15 +1,18 @@
 //! `entente intent`: goals with a state and a log.
 
+use std::error::Error;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use entente_domain::identity::signatures::PublicKey;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::Done;
 use super::remote::{Api, Remote, segment};
+use super::verify::read_key;
 
 /// Intents: goals with a state, a status and a log
 #[derive(Debug, Args)]
@@ -89,6 +92,15 @@ enum Verb {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Import a bundle that another server wrote, as a record for admins: `export` writes it again, byte for byte
+    Import {
+        /// The bundle; it may be imported again, which changes nothing
+        file: PathBuf,
+        /// A key of the server that wrote it, noted from its `GET /api/v1/server/keys`; repeatable. This server's own
+        /// keys are always trusted
+        #[arg(long = "server-key", value_name = "DID", value_parser = read_key)]
+        server_keys: Vec<PublicKey>,
+    },
 }
 
 /// A path in the state and its new value.
@@ -123,6 +135,14 @@ async fn export(api: &Api, path: &str, output: Option<&Path>) -> Done {
         writeln!(std::io::stderr(), "wrote {lines} lines to {}", file.display())?;
     }
     Ok(())
+}
+
+/// Sends a bundle as it is read.
+async fn import(api: &Api, file: &Path, keys: &[PublicKey]) -> Result<Value, Box<dyn Error + Send + Sync>> {
+    let open = tokio::fs::File::open(file).await.map_err(|e| format!("{}: {e}", file.display()))?;
+    let length = open.metadata().await?.len();
+    let keys: Vec<_> = keys.iter().map(|key| ("server_key", key.did())).collect();
+    Ok(api.upload("/bundles", &keys, open, length).await?)
 }
 
 impl Intents {
@@ -162,6 +182,12 @@ impl Intents {
             }
             Verb::Export { id, output } => {
                 return export(&api, &path(&id, "/export"), output.as_deref()).await;
+            }
+            Verb::Import { file, server_keys } => {
+                let made = import(&api, &file, &server_keys).await?;
+                return self
+                    .remote
+                    .show(&made, &["id", "intent_id", "title", "lines", "exported_at", "signed_by"]);
             }
         };
         self.remote.show(&answer, &["id", "status", "version", "title", "created_by", "updated_at"])

@@ -374,6 +374,19 @@ impl Api {
         self.body(request.body(text)).await
     }
 
+    /// Sends a POST request with a file, piece by piece.
+    pub(crate) async fn upload(
+        &self,
+        path: &str,
+        query: &[(&str, String)],
+        file: tokio::fs::File,
+        length: u64,
+    ) -> Result<Value, Failure> {
+        let request =
+            self.request(Method::POST, path).query(query).header("Content-Type", "application/x-ndjson");
+        self.body(request.header("Content-Length", length).body(file)).await
+    }
+
     /// Sends a POST request that the server executes once, however often it is sent with the same key.
     ///
     /// # Errors

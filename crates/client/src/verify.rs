@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use entente_domain::bundles::{Reader, Report, of_export};
+use entente_domain::bundles::{LINE_BYTES, Reader, Report, of_export};
 use entente_domain::identity::signatures::PublicKey;
 use entente_domain::openintent::intents::export::Export;
 
@@ -36,9 +36,6 @@ pub(super) fn read_key(text: &str) -> Result<PublicKey, String> {
     key.map_err(|e| format!("{e}; it begins with `did:key:z6Mk` or with `ed25519:`"))
 }
 
-/// Longest line that is read: more than the largest message or result that a server stores.
-const LINE: u64 = 64 * 1024 * 1024;
-
 /// Verifies a file as it is read.
 ///
 /// # Errors
@@ -46,7 +43,7 @@ const LINE: u64 = 64 * 1024 * 1024;
 pub(super) fn read(mut file: impl BufRead, trusted: &[PublicKey]) -> Result<Report, String> {
     let next = |file: &mut dyn BufRead| {
         let mut line = Vec::new();
-        file.take(LINE).read_until(b'\n', &mut line).map_err(|e| e.to_string())?;
+        file.take(LINE_BYTES as u64).read_until(b'\n', &mut line).map_err(|e| e.to_string())?;
         Ok::<_, String>(line)
     };
     let mut line = next(&mut file)?;

@@ -170,6 +170,8 @@ id_types! {
     WorkerId = "wrk";
     /// An amount that is reserved before it is spent.
     ReservationId = "rsv";
+    /// An imported bundle.
+    BundleId = "bdl";
     /// A binding moment: a question to a person, or a deliberation with one.
     MomentId = "bm";
     /// A budget that limits the spending of a subject.
@@ -270,7 +272,7 @@ minted!(PortfolioId, MembershipId, ContactId);
 minted!(VaultId, ToolCredentialId, ToolGrantId, InvocationId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
 minted!(AttachmentId, CostId, RetryPolicyId, FailureId);
-minted!(MemoryId, BudgetId, StopId, DeadlockId);
+minted!(MemoryId, BudgetId, BundleId, StopId, DeadlockId);
 minted!(ApprovalId, EscalationId);
 minted!(TriggerId, FiringId);
 minted!(DispatchId);

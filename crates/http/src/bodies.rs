@@ -42,10 +42,10 @@ pub fn within(mut request: ServiceRequest, time: Duration) -> ServiceRequest {
         Payload::None => Payload::None,
         payload => {
             let deadline = Instant::now() + time;
-            let meter = Meter::default();
+            let meter = Meter::until(deadline);
             request.extensions_mut().insert(meter.clone());
             let timed: Pin<Box<dyn Stream<Item = Result<Bytes, PayloadError>>>> =
-                Box::pin(timed(payload, deadline, meter));
+                Box::pin(timed(payload, meter));
             Payload::Stream { payload: timed }
         }
     };
@@ -53,16 +53,19 @@ pub fn within(mut request: ServiceRequest, time: Duration) -> ServiceRequest {
     request
 }
 
-fn timed(
-    payload: Payload,
-    deadline: Instant,
-    meter: Meter,
-) -> impl Stream<Item = Result<Bytes, PayloadError>> {
+/// Lets the body of this request arrive until `time` from now, because it is large.
+pub fn extend(request: &HttpRequest, time: Duration) {
+    if let Some(meter) = request.extensions().get::<Meter>() {
+        meter.0.deadline.set(Instant::now() + time);
+    }
+}
+
+fn timed(payload: Payload, meter: Meter) -> impl Stream<Item = Result<Bytes, PayloadError>> {
     stream::unfold(Some(payload), move |payload| {
         let meter = meter.clone();
         async move {
             let mut payload = payload?;
-            match timeout_at(deadline, payload.next()).await {
+            match timeout_at(meter.0.deadline.get(), payload.next()).await {
                 Ok(Some(piece)) => {
                     let piece = piece.and_then(|piece| meter.pass(piece));
                     let goes_on = piece.is_ok();
@@ -75,18 +78,23 @@ fn timed(
     })
 }
 
-/// Counts a body whose length its request does not tell, piece by piece, once the caller is known.
-#[derive(Clone, Default)]
+/// Limits the time of a body, and counts one whose length its request does not tell, piece by piece, once the caller is known.
+#[derive(Clone)]
 struct Meter(Rc<Metered>);
 
-#[derive(Default)]
 struct Metered {
+    /// Until when the body may arrive.
+    deadline: Cell<Instant>,
     /// Bytes that came before the caller was known.
     came: Cell<u64>,
     payer: OnceCell<(Arc<Quotas>, Arc<Grant>)>,
 }
 
 impl Meter {
+    fn until(deadline: Instant) -> Self {
+        Self(Rc::new(Metered { deadline: Cell::new(deadline), came: Cell::new(0), payer: OnceCell::new() }))
+    }
+
     /// Lets a piece pass, unless the bytes of the minute are used up.
     fn pass(&self, piece: Bytes) -> Result<Bytes, PayloadError> {
         let bytes = piece.len() as u64;

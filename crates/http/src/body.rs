@@ -5,6 +5,7 @@ mod params;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::pin::Pin;
+use std::time::Duration;
 
 use actix_web::dev::Payload as Incoming;
 use actix_web::{FromRequest, HttpRequest, web};
@@ -17,12 +18,14 @@ use entente_domain::log::event_types::EventTypes;
 use entente_domain::payload::scan;
 use entente_domain::refusal::{Code, FieldError, Refusal};
 use entente_runtime::deadlines::reading;
+use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 
 pub use self::params::{
     EventTypesParam, IdempotencyKey, IfMatch, IfMatchMaybe, LastEventId, LastEventIdQuery, Limit100,
     Limit1000, SinceParam,
 };
+use super::bodies;
 use super::caller::state_of;
 use super::error::Problem;
 use super::head::is_head;
@@ -124,6 +127,38 @@ impl FromRequest for Raw {
     fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
         let bytes = Bytes::from_request(request, payload);
         Box::pin(async move { all(bytes).await.map(Self) })
+    }
+}
+
+/// A request body that is read piece by piece, because it is larger than the memory for one.
+pub struct Upload {
+    request: HttpRequest,
+    payload: Incoming,
+}
+
+impl FromRequest for Upload {
+    type Error = Problem;
+    type Future = std::future::Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
+        std::future::ready(Ok(Self { request: request.clone(), payload: payload.take() }))
+    }
+}
+
+impl Upload {
+    /// Lets the body arrive until `time` from now.
+    pub fn extend(&self, time: Duration) {
+        bodies::extend(&self.request, time);
+    }
+
+    /// Returns the next piece; `None` after the last. The request's deadline does not run meanwhile.
+    ///
+    /// # Errors
+    /// The body does not come in time, or its sender is gone.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
+        let _reading = reading();
+        let piece = self.payload.next().await.transpose();
+        piece.map_err(|e| unreadable(&e.into()))
     }
 }
 
@@ -380,6 +415,21 @@ impl Query {
     /// Returns the texts of a parameter that may be repeated.
     pub fn texts<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.pairs.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Parses a parameter with several values, with commas between them or repeated, as [`Self::parsed`].
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn parsed_all<T>(
+        &self,
+        name: &str,
+        what: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, Problem> {
+        let wrong = || Problem::from(parameter(name, &format!("it is not {what}")));
+        let values = self.texts(name).flat_map(|text| text.split(',')).filter(|text| !text.is_empty());
+        values.map(|text| read(text).ok_or_else(wrong)).collect()
     }
 
     /// Returns all parameters; the last value of a repeated one wins.

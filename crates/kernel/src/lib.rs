@@ -65,7 +65,7 @@ pub use identity::caller::Caller;
 pub use identity::epochs::StrictAgents;
 pub use identity::grants::{Grant, Grants};
 pub(crate) use identity::quotas::Place;
-pub use identity::quotas::{Exceeded, Quotas};
+pub use identity::quotas::{BundlePlace, Exceeded, Quotas};
 pub use identity::server_keys::ServerKeys;
 pub use log::intent_tx::IntentTx;
 pub use loops::LoopHolds;

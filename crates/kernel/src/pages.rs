@@ -24,7 +24,8 @@ pub struct Page<T> {
 
 /// Byte limit of a page being read.
 pub struct Measure {
-    grant: Arc<Grant>,
+    /// Whose limit of large pages counts; `None` for a page that is not read again.
+    grant: Option<Arc<Grant>>,
     bytes: i64,
     cut: bool,
     large: Option<LargeAnswer>,
@@ -34,7 +35,13 @@ impl Measure {
     /// Starts with the small limit.
     #[must_use]
     pub fn of(caller: &Caller) -> Self {
-        Self { grant: Arc::clone(&caller.grant), bytes: SMALL_PAGE_BYTES, cut: false, large: None }
+        Self { grant: Some(Arc::clone(&caller.grant)), bytes: SMALL_PAGE_BYTES, cut: false, large: None }
+    }
+
+    /// Starts with this limit, and ends with it.
+    #[must_use]
+    pub fn fixed(bytes: i64) -> Self {
+        Self { grant: None, bytes, cut: false, large: None }
     }
 
     /// Byte limit: rows are read while those before them have fewer bytes, so the last may exceed it.
@@ -49,7 +56,7 @@ impl Measure {
         if !self.cut || self.large.is_some() {
             return false;
         }
-        self.large = self.grant.large_answer();
+        self.large = self.grant.as_ref().and_then(|grant| grant.large_answer());
         if self.large.is_some() {
             self.bytes = PAGE_BYTES;
         }

@@ -1,13 +1,17 @@
 //! Bundles: an intent with everything that its reader may read of it, in one file that shows every change of it.
 
+use std::time::Duration;
+
 use entente_domain::bundles::{self, Section};
 use entente_domain::identity::attestations::Attestation;
 use entente_domain::identity::signatures::PublicKey;
 use entente_kernel::Caller;
 use entente_kernel::identity::authentication;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::arcp::jobs::Hand;
-use crate::harness::{BundleFile, Client, Value, World, json, send, talk};
+use crate::harness::{BundleFile, Client, Setup, Value, World, json, send, talk};
 use crate::kernel::identities::{key, proved, register};
 use crate::moments::{ask, at, free_text, option, resolve};
 
@@ -18,7 +22,8 @@ pub struct Scene {
     pub ada: Client,
     pub intent: String,
     pub moment: Value,
-    pub secret: String,
+    /// The token of a claim, and a key that was used.
+    pub secrets: [String; 2],
 }
 
 impl Scene {
@@ -60,7 +65,12 @@ impl Scene {
             json!({ "agent": "echo", "input": { "q": 1 }, "intent_id": intent, "lease_request": lease });
         ada.post("/jobs", job).await.is(201);
         let held = hand.one().await;
-        let secret = held["claim_token"].as_str().unwrap().to_owned();
+        let token = held["claim_token"].as_str().unwrap().to_owned();
+        let key =
+            admin.post("/principals/agent.ada/keys", json!({ "label": "used" })).await.is(201)["key"].clone();
+        let key = key.as_str().unwrap().to_owned();
+        send(&world.client(&key), &channel, json!({ "sender": "agent.ada", "payload": { "with": "a key" } }))
+            .await;
         hand.events(&held, json!([{ "kind": "log", "body": { "level": "info", "message": "m" } }]))
             .await
             .ok();
@@ -75,7 +85,7 @@ impl Scene {
         resolve(&human, &other, free_text("a word in confidence")).await.ok();
         ada.post("/intents", json!({ "title": "below", "parent_id": intent })).await.ok();
         admin.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
-        Self { world, admin, ada, intent, moment, secret }
+        Self { world, admin, ada, intent, moment, secrets: [token, key] }
     }
 
     pub async fn bundle(&self, client: &Client) -> BundleFile {
@@ -95,9 +105,9 @@ async fn a_bundle_has_all_that_its_reader_may_read() {
     let file = scene.bundle(&scene.ada).await;
     let report = file.report_of(&scene.world).await;
     assert!(report.is_clean(), "{report:?}");
-    let kinds = "bundle identity event checkpoint channel message channel message job job_event cost charge budget decision child";
+    let kinds = "bundle identity event checkpoint channel message channel message job job_event cost charge decision child";
     assert_eq!(file.kinds().join(" "), kinds);
-    assert_eq!((report.counts["message"], report.counts["decision"], report.counts["job"]), (6, 2, 1));
+    assert_eq!((report.counts["message"], report.counts["decision"], report.counts["job"]), (7, 2, 1));
     let messages = file.bodies(Section::Message);
     let texts: Vec<&Value> = messages.iter().map(|message| &message["payload"]["text"]).collect();
     assert!(texts.contains(&&json!("“2”\n")), "{texts:?}");
@@ -117,11 +127,13 @@ async fn a_bundle_has_all_that_its_reader_may_read() {
     // An admin sees the same, and not the submitter's input.
     let all = scene.bundle(&scene.admin).await;
     assert!(all.report_of(&scene.world).await.is_clean());
+    assert_eq!(file.bodies(Section::Budget), [Value::Null; 0], "as `GET /budgets`");
     assert_eq!(all.bodies(Section::Budget)[0]["spent"], file.bodies(Section::Cost)[0]["amount"]);
     assert_eq!(all.bodies(Section::Job)[0]["input"], Value::Null);
     // Neither has a secret, nor a person's words.
     for text in [&file.0, &all.0] {
-        for hidden in [scene.secret.as_str(), "a word in confidence", "claim_token", "\"ent_"] {
+        let secret = scene.secrets.iter().map(String::as_str);
+        for hidden in secret.chain(["a word in confidence", "claim_token", "\"ent_"]) {
             assert!(!text.contains(hidden), "{hidden}");
         }
     }
@@ -141,8 +153,7 @@ async fn nobody_exports_what_they_may_not_read() {
         "a reader of an intent sees its channels, a job's too"
     );
     assert!(!theirs.0.contains("“2”") && !theirs.0.contains("\"for\":\"bob\""), "{}", theirs.0);
-    // The budget would pay for what they do here, as `GET /budgets` shows them.
-    for none in [Section::Job, Section::Charge, Section::Decision] {
+    for none in [Section::Job, Section::Charge, Section::Budget, Section::Decision] {
         assert_eq!(theirs.bodies(none), [Value::Null; 0], "{none:?}");
     }
     scene.ada.put(&format!("{path}/acl"), json!({ "default_policy": "closed" })).await.ok();
@@ -157,7 +168,7 @@ async fn a_scope_that_is_missing_leaves_out_its_kinds() {
     let narrow = scene.admin.post("/principals/agent.ada/keys", narrow).await.is(201);
     let file = scene.bundle(&scene.world.client(narrow["key"].as_str().unwrap())).await;
     assert_eq!(file.header()["left_out"], json!(["channel", "message", "job", "job_event", "decision"]));
-    let kinds = "bundle identity event checkpoint cost charge budget child";
+    let kinds = "bundle identity event checkpoint cost charge child";
     assert_eq!(file.kinds().join(" "), kinds);
     assert!(file.report_of(&scene.world).await.is_clean());
     scene.world.end().await;
@@ -288,5 +299,63 @@ async fn a_long_intent_is_written_page_by_page() {
     // The same over the wire.
     let file = BundleFile::of(&ada, &format!("/intents/{intent}")).await;
     assert_eq!(file.bodies(Section::Message).len(), 5_001);
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_stops_keeps_no_snapshot_and_nobody_waiting() {
+    let settings = vec![("ENTENTE_WRITE_SECONDS", "3")];
+    let world = World::with(Setup { settings, live: false }).await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let (intent, channel) = talk(&ada, json!({ "options": { "max_messages": 100_000 } })).await;
+    send(&ada, &channel, json!({ "sender": "agent.ada", "payload": { "n": 0 } })).await;
+    // More than the sockets of a connection hold.
+    sqlx::raw_sql(
+        "INSERT INTO messages (channel_id, number, id, intent_id, seq, sender, message_type, payload, created_at)
+         SELECT channel_id, number + n, gen_random_uuid(), intent_id, seq + n, sender, message_type,
+                '{\"text\":\"' || repeat('x', 200000) || '\"}', created_at
+         FROM messages, generate_series(1, 200) n",
+    )
+    .execute(&world.ctx().pool)
+    .await
+    .unwrap();
+    let mut stopped = Vec::new();
+    for _ in 0..2 {
+        let mut socket = TcpStream::connect(world.address).await.unwrap();
+        let asked = format!(
+            "GET /api/v1/intents/{intent}/export HTTP/1.1\r\nHost: h\r\nX-API-Key: key-of-agent.ada\r\n\r\n"
+        );
+        socket.write_all(asked.as_bytes()).await.unwrap();
+        let mut first = [0; 12];
+        socket.read_exact(&mut first).await.unwrap();
+        assert_eq!(&first, b"HTTP/1.1 200");
+        stopped.push(socket);
+    }
+    // Its principal has as many as it may, others have theirs.
+    ada.get(&format!("/intents/{intent}/export")).await.refused(429, "rate_limited");
+    let file = BundleFile::of(&bob, &format!("/intents/{intent}")).await;
+    assert_eq!(file.bodies(Section::Message).len(), 201);
+    // Nobody reads these two, and they end: their snapshots are gone, and there are turns again.
+    let snapshots =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'";
+    let end = tokio::time::Instant::now() + Duration::from_mins(1);
+    loop {
+        let held: i64 = sqlx::query_scalar(snapshots).fetch_one(&world.ctx().pool).await.unwrap();
+        if held == 0 {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < end, "{held} snapshots are held");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(
+        BundleFile::of(&ada, &format!("/intents/{intent}")).await.0.lines().count(),
+        file.0.lines().count()
+    );
+    // What came is cut off, and no verifier takes it for a bundle.
+    for mut socket in stopped {
+        let mut came = Vec::new();
+        let _cut = socket.read_to_end(&mut came).await;
+        assert!(!came.ends_with(b"0\r\n\r\n"), "the answer has its end");
+    }
     world.server.stop().await;
 }

@@ -17,6 +17,8 @@ const OPEN: &[&str] = &[
     "POST /api/v1/aee/envelopes",
     "POST /api/v1/aee/envelopes/batch",
     "POST /api/v1/aee/logs",
+    // The file of another server.
+    "POST /api/v1/bundles",
     // A JSON Schema is stored as it came.
     "PUT /api/v1/aee/schemas/intents/{file}",
     // Signed as a whole.

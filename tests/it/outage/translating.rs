@@ -24,7 +24,7 @@ async fn take_back(pool: &Pool) {
         DROP TRIGGER mark_jobs ON job_events; DROP TRIGGER mark_sent ON aee_envelopes; DROP TRIGGER mark_approved ON aee_envelopes;
         DROP TABLE notifications, contact_points, push_keys;
         DROP VIEW log_order_empty; DROP FUNCTION require_epoch, require_lease, require_task, require_job; DROP TABLE agent_sessions;
-        DROP TABLE provider_accounts, provider_logins;
+        DROP TABLE provider_accounts, provider_logins, bundles, bundle_lines; DROP INDEX events_proved;
         ALTER TABLE acls DROP COLUMN strict;
         DROP TRIGGER forget_words ON messages; DROP TRIGGER forget_words ON events; DROP TRIGGER forget_words ON jobs;
         DROP FUNCTION forget_log_words, forget_job_words;

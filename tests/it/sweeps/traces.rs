@@ -51,6 +51,7 @@ pub fn traces(sweep: Sweep) -> &'static str {
         | Sweep::Budgets
         | Sweep::Reservations
         | Sweep::Spending
+        | Sweep::Bundles
         | Sweep::Storage => {
             unreachable!("{sweep:?} leaves its traces elsewhere")
         }

@@ -39,11 +39,10 @@ impl Places {
     }
 
     async fn older(world: &World, owner: &Client) -> Vec<(&'static str, String)> {
-        let intent = owner.post("/intents", json!({ "title": "private" })).await.ok();
-        let intent = intent["id"].as_str().unwrap().to_owned();
-        let channel =
-            owner.post(&format!("/intents/{intent}/channels"), json!({ "name": "talk" })).await.ok();
-        let channel = channel["id"].as_str().unwrap().to_owned();
+        let id = |made: Value| made["id"].as_str().unwrap().to_owned();
+        let intent = id(owner.post("/intents", json!({ "title": "private" })).await.ok());
+        let channels = format!("/intents/{intent}/channels");
+        let channel = id(owner.post(&channels, json!({ "name": "talk" })).await.ok());
         let said = json!({ "sender": "agent.owner", "message_type": "request", "to": "agent.friend", "payload": {} });
         let message = owner.post(&format!("/channels/{channel}/messages"), said).await.ok();
         let task = json!({ "intent_id": intent, "name": "private" });
@@ -63,12 +62,12 @@ impl Places {
         let outsider = world.agent("agent.outsider").await;
         let ask = json!({ "principal_id": "agent.outsider", "principal_type": "agent", "requested_permission": "read" });
         let request = outsider.post(&format!("/intents/{intent}/access-requests"), ask).await.ok();
-        let lease =
-            owner.post(&format!("/intents/{intent}/leases"), json!({ "scope": "research" })).await.ok();
+        let leases = format!("/intents/{intent}/leases");
+        let lease = owner.post(&leases, json!({ "scope": "research" })).await.ok();
         let me = owner.get("/principals/me").await.ok();
         register(owner, "agent.owner", &key(1)).await;
-        let checkpoint =
-            world.admin().await.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
+        let checkpoint = json!({ "intent_id": intent });
+        let checkpoint = world.admin().await.post("/admin/checkpoints", checkpoint).await.is(201);
         let events = owner.get(&format!("/intents/{intent}/events")).await.ok();
         // By the names of the path parameters.
         owner.put("/arcp/agents/talk/versions/1", json!({})).await.ok();
@@ -105,6 +104,7 @@ impl Places {
             ("moment_id", moment["id"].as_str().unwrap().to_owned()),
             ("dispatch_id", super::federation::DISPATCH.to_owned()),
             // Only an admin learns whether it exists.
+            ("bundle_id", "bdl_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ]
     }

@@ -69,10 +69,17 @@ class Request(Generic[T]):
             found = self.body.get("wait_sec") or (inbox.get("wait") if isinstance(inbox, Mapping) else None)
         return float(found or 0)
 
+    @property
+    def media(self) -> str:
+        """The media type of the body: a text is lines of JSON, as of a bundle."""
+        return "application/x-ndjson" if isinstance(self.body, str | bytes) else "application/json"
+
     def content(self) -> bytes | None:
         """Returns the bytes of the body."""
         if self.body is None:
             return b"{}" if self.method in ("POST", "PATCH") else None
+        if isinstance(self.body, str | bytes):
+            return self.body.encode() if isinstance(self.body, str) else self.body
         return encoded(self.body)
 
     def parameters(self) -> dict[str, str]:

@@ -928,6 +928,71 @@ export interface paths {
          */
         post: operations["raise_budget"];
     };
+    "/api/v1/bundles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List imported bundles
+         * @description Needs the scope `admin`.
+         */
+        get: operations["list_bundles"];
+        /**
+         * Import a bundle
+         * @description Needs the scope `admin`. The body is a file that another server wrote (`GET /intents/{intent_id}/export`). It is
+         *     verified line by line as it arrives, and refused if a line is changed, missing or out of place. It becomes a record that
+         *     admins read and export again, byte for byte; not an intent of this server: nobody writes to it, and its jobs do not run.
+         *     The same file is imported once.
+         */
+        post: operations["import_bundle"];
+    };
+    "/api/v1/bundles/{bundle_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get an imported bundle
+         * @description Needs the scope `admin`. `…/file` has all of it.
+         */
+        get: operations["get_bundle"];
+        /**
+         * Remove an imported bundle
+         * @description Needs the scope `admin`.
+         */
+        delete: operations["remove_bundle"];
+    };
+    "/api/v1/bundles/{bundle_id}/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the file of an imported bundle
+         * @description Needs the scope `admin`. Byte for byte as it was imported, so that its seal holds.
+         */
+        get: operations["get_bundle_file"];
+    };
+    "/api/v1/bundles/{bundle_id}/lines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List lines of an imported bundle
+         * @description Needs the scope `admin`. A page ends early when it is large; the next one follows the last `number`.
+         */
+        get: operations["list_bundle_lines"];
+    };
     "/api/v1/channels/{channel_id}": {
         parameters: {
             query?: never;
@@ -1966,7 +2031,8 @@ export interface paths {
          * Export an intent
          * @description As a bundle: lines of canonical JSON with its log, messages, jobs, money, decisions and children, as far as the caller may
          *     read them; the last line is the server's attestation of all of them (DSSE, in-toto). `entente verify` checks it without a
-         *     server. A response that ends without that line is not whole.
+         *     server. A response that ends without that line is not whole. An admin also gets the latest imported bundle of another
+         *     server's intent, byte for byte.
          */
         get: operations["export_intent"];
     };
@@ -4880,6 +4946,61 @@ export interface components {
          * @enum {string}
          */
         BudgetWindow: "total" | "hour" | "day" | "week" | "month";
+        /** @description An imported bundle. */
+        Bundle: {
+            /**
+             * Format: int64
+             * @description Size of the file in bytes.
+             */
+            bytes: number;
+            /** @description When it was written. */
+            exported_at: components["schemas"]["WireTime"];
+            /** @description Who wrote it: it has what this agent might read there. */
+            exported_by: string;
+            /** @description Its id on this server. */
+            id: components["schemas"]["BundleId"];
+            /** @description When it was imported. */
+            imported_at: components["schemas"]["WireTime"];
+            /** @description Agent that imported it. */
+            imported_by: string;
+            /** @description The intent, on the server that wrote the bundle. */
+            intent_id: components["schemas"]["IntentId"];
+            /**
+             * Format: int32
+             * @description Number of its lines.
+             */
+            lines: number;
+            /** @description SHA-256 of the file, hexadecimal. */
+            sha256: string;
+            /** @description The key of the server that sealed it, as a `did:key`. */
+            signed_by: string;
+            /** @description Title of the intent. */
+            title: string;
+        };
+        /** @description `bdl_` and a ULID */
+        BundleId: string;
+        /** @description A line of an imported bundle. */
+        BundleLine: {
+            /** @description Its kind: `bundle`, `event`, `message` and so on; `seal` for the last. */
+            kind: string;
+            /** @description Its text, as it is hashed. */
+            line: string;
+            /**
+             * Format: int32
+             * @description Its place in the file, from 1.
+             */
+            number: number;
+        };
+        /** @description A page of lines. */
+        BundleLines: {
+            /** @description The lines, in the order of the file; none at its end. */
+            lines: components["schemas"]["BundleLine"][];
+        };
+        /** @description A page of imported bundles. */
+        BundleList: {
+            /** @description The bundles, newest first. */
+            bundles: components["schemas"]["Bundle"][];
+        };
         /** @description An entity's subscription to a bus. */
         BusSubscription: {
             /** @description The bus. */
@@ -14652,6 +14773,167 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Budget"];
+                };
+            };
+        };
+    };
+    list_bundles: {
+        parameters: {
+            query?: {
+                /** @description Only bundles of this intent */
+                intent_id?: components["schemas"]["IntentId"];
+                /** @description Id of the last bundle of the previous page */
+                before?: components["schemas"]["BundleId"];
+                /** @description Page size, 1 to 1,000; defaults to 1,000 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bundles */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BundleList"];
+                };
+            };
+        };
+    };
+    import_bundle: {
+        parameters: {
+            query?: {
+                /** @description A key that may have signed the file besides this server's own, as a `did:key`; repeatable */
+                server_key?: string[];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The bundle */
+        requestBody: {
+            content: {
+                "application/x-ndjson": string;
+            };
+        };
+        responses: {
+            /** @description The same file was imported before */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Bundle"];
+                };
+            };
+            /** @description The bundle was imported */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Bundle"];
+                };
+            };
+        };
+    };
+    get_bundle: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The bundle */
+                bundle_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bundle */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Bundle"];
+                };
+            };
+        };
+    };
+    remove_bundle: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The bundle */
+                bundle_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bundle is removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    get_bundle_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The bundle */
+                bundle_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bundle */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+        };
+    };
+    list_bundle_lines: {
+        parameters: {
+            query?: {
+                /** @description Only lines of this kind, such as `message` */
+                kind?: string;
+                /** @description Number of the last line of the previous page */
+                after?: number;
+                /** @description Page size, 1 to 1,000; defaults to 1,000 */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The bundle */
+                bundle_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The lines */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BundleLines"];
                 };
             };
         };

@@ -129,3 +129,13 @@ test("a change of a state that meets another one is made on top of it", async ()
   assert.equal((await researcher.intents.get(intent.id)).state.n, 3);
   assert.equal((await researcher.intents.setStatus(intent.id, "active")).status, "active");
 });
+
+test("a bundle is imported and read again, as a text", async () => {
+  const { intent } = await talk("exported");
+  const written = await client("researcher").request("get", "/api/v1/intents/{intent_id}/export", { path: { intent_id: intent.id } });
+  assert.equal(typeof written, "string");
+  const made = await operator().request("post", "/api/v1/bundles", { body: written });
+  assert.equal(made.intent_id, intent.id);
+  const again = await operator().request("get", "/api/v1/bundles/{bundle_id}/file", { path: { bundle_id: made.id } });
+  assert.equal(again, written);
+});

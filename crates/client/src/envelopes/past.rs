@@ -1,7 +1,7 @@
 //! `entente envelope past`: the past of an intent as envelopes, from a bundle that is verified first.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -24,13 +24,21 @@ pub(super) struct PastOf {
 
 impl PastOf {
     pub(super) fn run(&self) -> Done {
-        let open = || File::open(&self.file).map_err(|e| format!("{}: {e}", self.file.display()));
-        let report = verify::read(BufReader::new(open()?), &self.server_keys)?;
+        let mut file = File::open(&self.file).map_err(|e| format!("{}: {e}", self.file.display()))?;
+        let report = verify::read(BufReader::new(&file), &self.server_keys)?;
         if !report.is_clean() {
             return Err("the bundle is not what the server wrote: see `entente verify`".into());
         }
+        if report.counts.is_empty() {
+            return Err(
+                "the file is an export of an earlier release, which has a log only: export the intent again"
+                    .into(),
+            );
+        }
+        // The same file, also if another one has its name by now.
+        file.rewind()?;
         let (mut out, mut past) = (io::stdout().lock(), Past::default());
-        for (at, line) in BufReader::new(open()?).split(b'\n').enumerate() {
+        for (at, line) in BufReader::new(&file).split(b'\n').enumerate() {
             let Some(line) = Line::parse(&line?) else { continue };
             let envelopes = past.envelopes(&line).map_err(|e| format!("line {}: {e}", at + 1))?;
             for envelope in envelopes {

@@ -1,6 +1,8 @@
 //! Verifies the log of a bundle event by event (RFC-0019): the chain and its end, that it produces the intent, its
 //! checkpoints and proofs. Keeps the hash and the id of each event, because checkpoints cover all of them.
 
+use std::collections::HashMap;
+
 use super::Header;
 use crate::canonical::{self, Digest};
 use crate::identity::identities::Identity;
@@ -25,7 +27,8 @@ pub(super) struct LogVerifier {
     /// Hashes and ids of the events up to the first whose hash is unreadable.
     leaves: Vec<Digest>,
     ids: Vec<EventId>,
-    identities: Vec<Identity>,
+    /// By their agents.
+    identities: HashMap<String, Vec<Identity>>,
     checkpoints: Vec<Checkpoint>,
     breaks: Vec<Break>,
     /// The intent that the events make.
@@ -42,13 +45,18 @@ impl LogVerifier {
             deleted: Vec::new(),
             leaves: Vec::new(),
             ids: Vec::new(),
-            identities: Vec::new(),
+            identities: HashMap::new(),
             checkpoints: Vec::new(),
             breaks: Vec::new(),
             made: Ok(begun),
             last: None,
             count: 0,
         }
+    }
+
+    /// Returns the first line of the bundle.
+    pub(super) fn header(&self) -> &Header {
+        &self.header
     }
 
     /// Returns the id of the intent.
@@ -65,7 +73,7 @@ impl LogVerifier {
     }
 
     pub(super) fn identity(&mut self, identity: Identity) {
-        self.identities.push(identity);
+        self.identities.entry(identity.agent_id.clone()).or_default().push(identity);
     }
 
     pub(super) fn checkpoint(&mut self, checkpoint: Checkpoint) {
@@ -82,7 +90,8 @@ impl LogVerifier {
         };
         let one = std::slice::from_ref(&event);
         let mut faults = chains::verify(one, first, previous.as_deref());
-        faults.extend(proofs::verify(one, &self.identities));
+        let own = self.identities.get(&event.actor).map_or(&[][..], Vec::as_slice);
+        faults.extend(proofs::verify(one, own));
         if event.intent_id != self.header.intent.id {
             faults.push(Break::of(&event, "it is of another log"));
         }

@@ -27,6 +27,9 @@ pub const FORMAT: &str = "entente-bundle/1";
 /// What the attestation of a bundle states (in-toto `predicateType`).
 pub const PREDICATE: &str = "urn:entente:bundle:1";
 
+/// Bytes of the longest line that is read: more than the largest message or result that a server stores.
+pub const LINE_BYTES: usize = 64 * 1024 * 1024;
+
 /// Kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {

@@ -107,7 +107,9 @@ impl Past {
         draft.reply_to = Some(bare(job));
         let mut payload = picked(body, &["job_id", "kind", "body", "body_text"]);
         if kind == EnvelopeType::Error {
-            let said = body.get("body").cloned().unwrap_or_default();
+            let told = body.get("body_text").and_then(Value::as_str);
+            let told = told.and_then(|text| serde_json::from_str(text).ok());
+            let said: Value = told.or_else(|| body.get("body").cloned()).unwrap_or_default();
             let text = |member: &str| said.get(member).and_then(Value::as_str).unwrap_or("unknown");
             payload["code"] = json!(text("code"));
             payload["message"] = json!(text("message"));

@@ -61,8 +61,8 @@ pub fn of_export(log: export::Report) -> Report {
 
 /// Reads the lines of one bundle.
 #[derive(Debug)]
-pub struct Reader<'a> {
-    trusted: &'a [PublicKey],
+pub struct Reader {
+    trusted: Vec<PublicKey>,
     /// Number of lines read.
     at: usize,
     head: Digest,
@@ -78,12 +78,12 @@ pub struct Reader<'a> {
     signed_by: Option<String>,
 }
 
-impl<'a> Reader<'a> {
+impl Reader {
     /// Begins; `trusted` are the acceptable keys of the server, any if empty.
     #[must_use]
-    pub fn new(trusted: &'a [PublicKey]) -> Self {
+    pub fn new(trusted: &[PublicKey]) -> Self {
         Self {
-            trusted,
+            trusted: trusted.to_vec(),
             at: 0,
             head: Digest::default(),
             file: Sha256::new(),
@@ -101,6 +101,18 @@ impl<'a> Reader<'a> {
     #[must_use]
     pub fn is_first(line: &[u8]) -> bool {
         Line::parse(line).is_some_and(|line| line.section == Section::Bundle)
+    }
+
+    /// Returns the first line, once it was read.
+    #[must_use]
+    pub fn header(&self) -> Option<&Header> {
+        self.log.as_ref().map(LogVerifier::header)
+    }
+
+    /// Returns the kind of the line that was read last; `None` before the first, and after the seal.
+    #[must_use]
+    pub fn section(&self) -> Option<Section> {
+        self.section.filter(|_| self.signed_by.is_none())
     }
 
     fn damage(&mut self, fault: &str) {
@@ -192,7 +204,7 @@ impl<'a> Reader<'a> {
             Section::Event => log.event(read(body)?),
             Section::Checkpoint => log.checkpoint(read(body)?),
             Section::Decision => {
-                if let Some(fault) = receipts::fault(&body, self.trusted) {
+                if let Some(fault) = receipts::fault(&body, &self.trusted) {
                     self.damage(&fault);
                 }
             }
@@ -205,7 +217,7 @@ impl<'a> Reader<'a> {
     fn seal(&mut self, value: Value) -> Result<(), String> {
         let seal: Attestation = read(value)?;
         self.signed_by = Some(seal.signatures.first().map(|one| one.keyid.clone()).unwrap_or_default());
-        let statement = match seal.open(self.trusted) {
+        let statement = match seal.open(&self.trusted) {
             Ok((statement, _key)) => statement,
             Err(fault) => {
                 self.damage(&format!("the seal: {fault}"));
@@ -231,7 +243,7 @@ impl<'a> Reader<'a> {
         let log = self.log.ok_or("the file is empty")?;
         let cut = "the file ends without the server's seal: its end is missing";
         let signed_by = self.signed_by.ok_or(cut)?;
-        let log = export::Report { signed_by: Some(signed_by), ..log.finish(self.trusted) };
+        let log = export::Report { signed_by: Some(signed_by), ..log.finish(&self.trusted) };
         Ok(Report { counts: self.counts, damaged: self.damaged, log })
     }
 }

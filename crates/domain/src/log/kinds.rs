@@ -112,6 +112,10 @@ kinds! {
     TeamRemoved = "team.removed";
     /// The quotas of a principal or a team were set (system log).
     QuotasSet = "quotas.set";
+    /// A bundle of another server was imported (system log).
+    BundleImported = "bundle.imported";
+    /// An imported bundle was removed (system log).
+    BundleRemoved = "bundle.removed";
     /// A budget was created (system log).
     BudgetCreated = "budget.created";
     /// A budget was changed, raised or closed (system log).

@@ -25,8 +25,8 @@ use entente_runtime::metrics::Metrics;
 use serde_json::json;
 use sqlx::PgConnection;
 
-pub use self::usage::Usage;
 use self::usage::Usages;
+pub use self::usage::{BundlePlace, Usage};
 use crate::identity::teams;
 use crate::{Caller, Ctx, Grant, IntentTx, Outcome, not_found};
 

@@ -520,6 +520,58 @@ class BudgetUsage(Record):
 
 
 @record
+class Bundle(Record):
+    """An imported bundle."""
+    # Size of the file in bytes.
+    bytes: int
+    # When it was written.
+    exported_at: str
+    # Who wrote it: it has what this agent might read there.
+    exported_by: str
+    # Its id on this server.
+    id: str
+    # When it was imported.
+    imported_at: str
+    # Agent that imported it.
+    imported_by: str
+    # The intent, on the server that wrote the bundle.
+    intent_id: str
+    # Number of its lines.
+    lines: int
+    # SHA-256 of the file, hexadecimal.
+    sha256: str
+    # The key of the server that sealed it, as a `did:key`.
+    signed_by: str
+    # Title of the intent.
+    title: str
+
+
+@record
+class BundleLine(Record):
+    """A line of an imported bundle."""
+    # Its kind: `bundle`, `event`, `message` and so on; `seal` for the last.
+    kind: str
+    # Its text, as it is hashed.
+    line: str
+    # Its place in the file, from 1.
+    number: int
+
+
+@record
+class BundleLines(Record):
+    """A page of lines."""
+    # The lines, in the order of the file; none at its end.
+    lines: list[BundleLine]
+
+
+@record
+class BundleList(Record):
+    """A page of imported bundles."""
+    # The bundles, newest first.
+    bundles: list[Bundle]
+
+
+@record
 class BusSubscription(Record):
     """An entity's subscription to a bus."""
     # The bus.

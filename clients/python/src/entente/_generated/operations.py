@@ -1368,6 +1368,7 @@ def export_intent(
     """Export an intent. As a bundle: lines of canonical JSON with its log, messages, jobs, money, decisions and
     children, as far as the caller may read them; the last line is the server's attestation of all of them (DSSE,
     in-toto). `entente verify` checks it without a server. A response that ends without that line is not whole.
+    An admin also gets the latest imported bundle of another server's intent, byte for byte.
     """
     return Request(
         "export_intent",
@@ -1848,6 +1849,32 @@ def get_budget(
         "GET",
         f"/api/v1/budgets/{_request.quote(budget_id)}",
         answers.Budget,
+    )
+
+
+def get_bundle(
+    bundle_id: str,
+) -> Request[answers.Bundle]:
+    """Get an imported bundle. Needs the scope `admin`. `…/file` has all of it."""
+    return Request(
+        "get_bundle",
+        "GET",
+        f"/api/v1/bundles/{_request.quote(bundle_id)}",
+        answers.Bundle,
+    )
+
+
+def get_bundle_file(
+    bundle_id: str,
+) -> Request[Any]:
+    """Get the file of an imported bundle. Needs the scope `admin`. Byte for byte as it was imported, so that its
+    seal holds.
+    """
+    return Request(
+        "get_bundle_file",
+        "GET",
+        f"/api/v1/bundles/{_request.quote(bundle_id)}/file",
+        _request.anything,
     )
 
 
@@ -2460,6 +2487,26 @@ def heartbeat(
     )
 
 
+def import_bundle(
+    body: str | bytes,
+    *,
+    server_key: list[str] | None = None,
+) -> Request[answers.Bundle]:
+    """Import a bundle. Needs the scope `admin`. The body is a file that another server wrote (`GET
+    /intents/{intent_id}/export`). It is verified line by line as it arrives, and refused if a line is changed,
+    missing or out of place. It becomes a record that admins read and export again, byte for byte; not an intent
+    of this server: nobody writes to it, and its jobs do not run. The same file is imported once.
+    """
+    return Request(
+        "import_bundle",
+        "POST",
+        "/api/v1/bundles",
+        answers.Bundle,
+        body=body,
+        query={"server_key": server_key},
+    )
+
+
 def invoke_tool(
     body: requests.ToolCall,
     *,
@@ -2503,7 +2550,7 @@ def job_events(
 
 
 def keep_envelope_log_lines(
-    body: str,
+    body: str | bytes,
     *,
     idempotency_key: str | None = None,
 ) -> Request[answers.LinesReply]:
@@ -2721,6 +2768,41 @@ def list_budgets(
         "/api/v1/budgets",
         answers.BudgetList,
         query={"scope": scope, "after": after, "limit": limit},
+    )
+
+
+def list_bundle_lines(
+    bundle_id: str,
+    *,
+    kind: str | None = None,
+    after: int | None = None,
+    limit: int | None = None,
+) -> Request[answers.BundleLines]:
+    """List lines of an imported bundle. Needs the scope `admin`. A page ends early when it is large; the next one
+    follows the last `number`.
+    """
+    return Request(
+        "list_bundle_lines",
+        "GET",
+        f"/api/v1/bundles/{_request.quote(bundle_id)}/lines",
+        answers.BundleLines,
+        query={"kind": kind, "after": after, "limit": limit},
+    )
+
+
+def list_bundles(
+    *,
+    intent_id: str | None = None,
+    before: str | None = None,
+    limit: int | None = None,
+) -> Request[answers.BundleList]:
+    """List imported bundles. Needs the scope `admin`."""
+    return Request(
+        "list_bundles",
+        "GET",
+        "/api/v1/bundles",
+        answers.BundleList,
+        query={"intent_id": intent_id, "before": before, "limit": limit},
     )
 
 
@@ -4605,6 +4687,18 @@ def release_task(
         answers.TaskBody,
         body=body,
         headers={"If-Match": if_match},
+    )
+
+
+def remove_bundle(
+    bundle_id: str,
+) -> Request[None]:
+    """Remove an imported bundle. Needs the scope `admin`."""
+    return Request(
+        "remove_bundle",
+        "DELETE",
+        f"/api/v1/bundles/{_request.quote(bundle_id)}",
+        _request.nothing,
     )
 
 

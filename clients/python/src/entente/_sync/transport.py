@@ -102,7 +102,7 @@ class Transport:
         found = self.settings.headers(request.method)
         found["Accept"] = request.accept
         if request.method != "GET":
-            found["Content-Type"] = "application/json"
+            found["Content-Type"] = request.media
         return found | {name: text(value) for name, value in request.headers.items() if value is not None}
 
     def _set_clock(self, response: httpx.Response) -> None:

@@ -15,12 +15,22 @@ const REMEMBERED: usize = 20_000;
 #[derive(Debug, Default)]
 pub struct Usage {
     requests: AtomicU64,
+    /// Bundles that are written or taken.
+    bundles: AtomicU64,
     /// See [`Intake::Pass`]; by the limit that was in force when it was written.
     free_at: AtomicU64,
     per_minute: AtomicU64,
 }
 
 impl Usage {
+    /// Takes a place for a bundle, of which there are `most` at once; `None` if all are taken.
+    #[must_use]
+    pub fn open_bundle(self: &Arc<Self>, most: u64) -> Option<BundlePlace> {
+        let more = |open| (open < most).then_some(open + 1);
+        self.bundles.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(BundlePlace(Arc::clone(self)))
+    }
+
     /// Counts one more request in progress, and returns how many there were.
     pub(super) fn enter(&self) -> u64 {
         self.requests.fetch_add(1, Ordering::AcqRel)
@@ -78,6 +88,16 @@ impl Usage {
 
     fn is_used(&self, now: u64) -> bool {
         self.open_requests() > 0 || self.free_at.load(Ordering::Acquire) > now
+    }
+}
+
+/// A place for a bundle; free again when it is dropped.
+#[derive(Debug)]
+pub struct BundlePlace(Arc<Usage>);
+
+impl Drop for BundlePlace {
+    fn drop(&mut self) {
+        self.0.bundles.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
