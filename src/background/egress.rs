@@ -173,6 +173,10 @@ impl Egress {
             .map_err(|fault| RequestFailure::Unreachable(format!("the URL cannot be used: {fault}")))?;
         let mut request = self.http.post(url).body(body);
         for (name, value) in headers {
+            let mut value = HeaderValue::from_str(value)
+                .map_err(|e| RequestFailure::Unreachable(format!("the request cannot be made: {e}")))?;
+            // They may be secrets, which no protocol and no log need keep.
+            value.set_sensitive(*name != CONTENT_TYPE_NAME);
             request = request.header(*name, value);
         }
         let response =

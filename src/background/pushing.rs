@@ -72,13 +72,14 @@ impl Pusher {
             if free == 0 {
                 continue;
             }
-            let claimed = match timely(TURN, jobs::claim_pushes(&self.ctx, self.node, free)).await {
-                Ok(claimed) => claimed,
-                Err(failure) => {
-                    note("push notifications", &failure);
-                    continue;
-                }
-            };
+            let claimed =
+                match timely(TURN, jobs::claim_pushes(&self.ctx, self.node, free, self.concurrency)).await {
+                    Ok(claimed) => claimed,
+                    Err(failure) => {
+                        note("push notifications", &failure);
+                        continue;
+                    }
+                };
             for lease in claimed {
                 let (pusher, permit) = (Arc::clone(&self), Arc::clone(&permits).try_acquire_owned().ok());
                 tasks.spawn("push notifications", async move {
@@ -97,7 +98,8 @@ impl Pusher {
     pub async fn step(&self) -> Outcome<u64> {
         let mut taken = 0;
         loop {
-            let claimed = jobs::claim_pushes(&self.ctx, self.node, self.concurrency).await?;
+            let claimed =
+                jobs::claim_pushes(&self.ctx, self.node, self.concurrency, self.concurrency).await?;
             if claimed.is_empty() {
                 return Ok(taken);
             }
@@ -126,7 +128,7 @@ impl Pusher {
                 return Ok(());
             }
             let (reached, failure) = self.send_events(&pending, began).await?;
-            let stuck = failure.is_none() && reached.seq == pending.place.seq;
+            let stuck = failure.is_none() && !reached.is_beyond(pending.place);
             let recording = jobs::record_push(&self.ctx, lease, &pending, reached, failure);
             if !timely(TURN, recording).await? || stuck {
                 return Ok(());
@@ -144,21 +146,24 @@ impl Pusher {
             let kind = event.kind.as_deref();
             let happened = Happened { seq: event.job_seq, kind, at: event.ts, body: &event.body };
             let updates = progress.updates(&happened);
-            let beyond = Place { seq: event.job_seq, told: progress.told };
-            for update in &updates {
+            let end = Place::after(event.job_seq, progress.told);
+            let known = reached.sent;
+            for (at, update) in updates.iter().enumerate().skip(known) {
                 // The lease ends not long after.
                 if began.elapsed() >= SHIFT {
                     return Ok((reached, None));
                 }
+                let beyond = if at + 1 < updates.len() { Place { sent: at + 1, ..reached } } else { end };
                 match self.send(&pending.config, update).await? {
-                    Sent::Taken => {}
+                    Sent::Taken => reached = beyond,
                     Sent::Stopped => return Ok((reached, None)),
                     Sent::Failed { how, why, retry_after } => {
+                        let beyond = (!update.is_end()).then_some(beyond);
                         return Ok((reached, Some(PushFailure { how, why, retry_after, beyond })));
                     }
                 }
             }
-            reached = beyond;
+            reached = end;
         }
         Ok((reached, None))
     }

@@ -59,6 +59,14 @@ async fn deliver(visit: &Visit, request: &SendRequest) -> Result<(JobId, i64), F
     let receiver = said.and_then(|said| said.task_push_notification_config.clone());
     let receiver = receiver.map(|config| pushes::check(visit, config)).transpose()?;
     let task = request.message.task_id.as_deref().filter(|id| !id.is_empty());
+    // Asked for first: who may not have a receiver has said nothing.
+    if let Some(config) = &receiver {
+        let known = task.and_then(|id| id.parse().ok());
+        pushes::require(visit, known, config).await.map_err(|failed| match task {
+            Some(task) => failed.about(task),
+            None => failed,
+        })?;
+    }
     let (id, after, told) = if let Some(task) = task {
         resume(visit, task, request).await?
     } else {
@@ -69,7 +77,7 @@ async fn deliver(visit: &Visit, request: &SendRequest) -> Result<(JobId, i64), F
     // A client that gets no response, because the server ended here, sends its message again.
     if let Some(config) = receiver {
         let context = visit.load(&id.to_string()).await?.context;
-        pushes::add(visit, id, config, &context, Place { seq: after, told }).await?;
+        pushes::add(visit, id, config, &context, Place::after(after, told)).await?;
     }
     Ok((id, after))
 }

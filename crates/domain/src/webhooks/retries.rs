@@ -90,9 +90,12 @@ pub fn again_after(made: u32, failure: Failure, retry_after: Option<u32>, chance
 /// failure is not the receiver's.
 #[must_use]
 pub fn pause(failures: u32, failure: Failure, retry_after: Option<u32>) -> u32 {
-    if !failure.of_receiver() {
-        return 0;
-    }
+    if failure.of_receiver() { growing_pause(failures, failure, retry_after) } else { 0 }
+}
+
+/// Returns the pause in seconds after `failures` consecutive failures, whoever's they are.
+#[must_use]
+pub fn growing_pause(failures: u32, failure: Failure, retry_after: Option<u32>) -> u32 {
     let (first, longest) = PAUSE_SECONDS;
     let grown = first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(longest);
     let asked = retry_after.unwrap_or(0).min(longest);
