@@ -155,7 +155,10 @@ impl Pusher {
                 }
                 let beyond = if at + 1 < updates.len() { Place { sent: at + 1, ..reached } } else { end };
                 match self.send(&pending.config, update).await? {
-                    Sent::Taken => reached = beyond,
+                    Sent::Taken => {
+                        self.ctx.metrics.task_push("delivered");
+                        reached = beyond;
+                    }
                     Sent::Stopped => return Ok((reached, None)),
                     Sent::Failed { how, why, retry_after } => {
                         let beyond = (!update.is_end()).then_some(beyond);

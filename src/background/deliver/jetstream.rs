@@ -3,7 +3,7 @@
 //! Each publication names the last sequence of its subject. The stream compares and writes in one step, so nobody writes behind
 //! the back of somebody who looked.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::client::RequestErrorKind;
 use async_nats::connection::State;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
-use super::sinks::{Ends, Event, Fault};
+use super::sinks::{Ends, Event, Fault, Search};
 use crate::config::sinks::SinkConfig;
 
 /// Time limit of a connection, and of an attempt's wait for one.
@@ -87,12 +87,13 @@ struct StoredMessage {
 }
 
 impl StoredMessage {
-    /// Whether its headers have this name.
-    fn has_name(&self, name: &str) -> bool {
-        let headers = self.hdrs.as_deref().and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default();
+    /// Returns the name in its headers.
+    fn name(&self) -> Option<String> {
+        let headers = STANDARD.decode(self.hdrs.as_deref()?).ok()?;
         let headers = String::from_utf8_lossy(&headers);
         let mut values = headers.lines().filter_map(|line| line.split_once(':'));
-        values.any(|(key, value)| key.eq_ignore_ascii_case(NAME) && value.trim() == name)
+        let (_, value) = values.find(|(key, _)| key.eq_ignore_ascii_case(NAME))?;
+        Some(value.trim().to_owned())
     }
 }
 
@@ -120,16 +121,26 @@ impl JetStream {
         Ok(ends)
     }
 
-    /// Publishes an event, unless the stream has it.
-    pub(super) async fn publish(&self, event: &Event, ends: &mut Ends) -> Result<(), Fault> {
-        let end = ends.entry(event.topic.clone()).or_default();
-        if let Some(place) = event.position {
-            // The end was asked for before, and is that of the subject even if the message at it is older than the place.
-            match self.find(event, place).await? {
-                Found::Event => return Ok(()),
-                Found::End(last) => *end = last.max(*end),
+    /// Looks for events for up to `time`; returns whether that was all.
+    pub(super) async fn search(&self, search: &mut Search, time: Duration) -> Result<bool, Fault> {
+        let began = Instant::now();
+        while !search.wanted.is_empty() {
+            if began.elapsed() >= time {
+                return Ok(false);
+            }
+            let next = json!({ "seq": search.at + 1, "next_by_subj": search.topic });
+            let Some(message) = self.look(next).await? else { return Ok(true) };
+            search.at = message.seq;
+            if let Some(name) = message.name().filter(|name| search.wanted.remove(name)) {
+                search.found.insert(name);
             }
         }
+        Ok(true)
+    }
+
+    /// Publishes an event that the stream does not have.
+    pub(super) async fn publish(&self, event: &Event, ends: &mut Ends) -> Result<(), Fault> {
+        let end = ends.entry(event.topic.clone()).or_default();
         for _ in 0..RIVALS {
             let answer =
                 self.ask(event.topic.clone(), headers(event, *end, &self.config.stream), &event.body).await?;
@@ -181,7 +192,7 @@ impl JetStream {
     async fn find(&self, event: &Event, place: u64) -> Result<Found, Fault> {
         let mut end = place;
         while let Some(message) = self.look(json!({ "seq": end + 1, "next_by_subj": event.topic })).await? {
-            if message.has_name(&event.name) {
+            if message.name().as_ref() == Some(&event.name) {
                 return Ok(Found::Event);
             }
             end = message.seq;

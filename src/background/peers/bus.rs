@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::config::bus::BusConfig;
+use crate::config::sinks::BUS_SUBJECTS;
 
 /// Time limit of an answer of the bus.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -151,7 +152,7 @@ impl Nats {
         // The servers' first key tells databases apart: all servers of one know it.
         let first = ctx.server_keys.known.first().map(|key| key.public_key.did()).unwrap_or_default();
         let digest: String = hex(&sha256(&first)).chars().take(16).collect();
-        Ok(Self { client, prefix: format!("entente.{digest}"), connections })
+        Ok(Self { client, prefix: format!("{BUS_SUBJECTS}.{digest}"), connections })
     }
 
     fn subject(&self, shard: u8) -> String {

@@ -174,6 +174,12 @@ async fn a_receiver_that_cannot_be_sent_to_is_refused_before_anything_is_done() 
     client.post(&path, one(3)).await.is(200);
     client.post(&path, one(10)).await.is(400);
     // A key that only reads makes none.
+    let admin = world.admin().await;
+    let weak = json!({ "scopes": ["jobs:read"], "act_as": ["agent.client"] });
+    let weak = admin.post("/principals/agent.client/keys", weak).await.is(201);
+    let weak = world.client(weak["key"].as_str().unwrap()).with("a2a-version", "1.0");
+    weak.post(&path, one(3)).await.is(403);
+    weak.delete(&format!("{path}/r-3")).await.is(403);
     for n in 0..10 {
         client.delete(&format!("{path}/r-{n}")).await.is(200);
     }

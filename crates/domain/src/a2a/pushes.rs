@@ -21,7 +21,7 @@ const URL_BYTES: usize = 2_048;
 /// Most bytes of a token, and of credentials: they become headers.
 const SECRET_BYTES: usize = 4_096;
 
-/// Header with the client's token (A2A §4.3.3).
+/// Header with the client's token, as A2A's SDKs name it.
 pub const TOKEN_HEADER: &str = "x-a2a-notification-token";
 
 /// How the receiver knows the sender (A2A §4.3.2).
@@ -79,7 +79,7 @@ pub struct PushListQuery {
 /// Receivers of a task.
 #[derive(Debug, Serialize)]
 pub struct PushList {
-    /// They, oldest first. All are on one page.
+    /// They, oldest first. All are on one page, whatever page the client asks for: there are few.
     pub configs: Vec<PushConfig>,
 }
 

@@ -76,6 +76,8 @@ pub struct Due {
     pub kind: String,
     /// Where the broker's log ended at its first attempt, if it may have been published.
     pub position: Option<i64>,
+    /// How often it was asked for again.
+    pub replays: u32,
     /// Number of earlier attempts.
     pub attempts: u32,
 }
@@ -253,6 +255,22 @@ pub async fn begin(ctx: &Ctx, lease: &EndpointLease, positions: &[(i64, i64)]) -
     Ok(true)
 }
 
+/// Notes that deliveries are not at their broker before these places, and extends the lease; false if another server holds it now.
+///
+/// So a long search keeps its lease, and whoever goes on with it does not begin anew.
+///
+/// # Errors
+/// A database error.
+pub async fn advance(ctx: &Ctx, lease: &EndpointLease, positions: &[(i64, i64)]) -> Outcome<bool> {
+    let now = ctx.now();
+    let mut tx = ctx.begin(&[]).await?;
+    let Some(health) = endpoint_leases::lock(&mut tx, lease).await? else { return Ok(false) };
+    rows::advance_positions(&mut tx, positions).await?;
+    endpoint_leases::prolong(&mut tx, lease, &health, now + lasting(ctx)).await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
 /// Records the results of attempts, in order, and extends the lease.
 ///
 /// # Errors
@@ -273,7 +291,10 @@ pub async fn record(ctx: &Ctx, lease: &EndpointLease, made: &[Attempted]) -> Out
             (Some(_), Some(wait)) => (DeliveryStatus::Waiting, Some(now + millis(wait))),
             (Some(_), None) => (DeliveryStatus::Failed, None),
         };
-        changes.push(rows::Change { id: one.id, attempts: one.attempts, status, again });
+        // An attempt that keeps its place is none of the schedule, by which a server of the release before would go on.
+        let kept = one.failure.is_some_and(Failure::keeps_place);
+        let attempts = if kept { one.attempts.saturating_sub(1) } else { one.attempts };
+        changes.push(rows::Change { id: one.id, attempts, status, again });
         match one.failure {
             None => health.succeeded(one.at),
             Some(how) => {

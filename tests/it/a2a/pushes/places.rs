@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{config, push, status, told, with_receiver};
-use crate::a2a::{brief, done, echo, visitor};
+use super::{begun, config, push, status, told, with_receiver};
+use crate::a2a::{brief, done, echo, further, visitor};
 use crate::arcp::jobs::Hand;
 use crate::harness::{Act, Client, Receiver, Setup, Value, World, json};
 
@@ -43,6 +43,11 @@ async fn a_rejected_update_is_left_out_alone() {
         world.clock.advance(300);
     }
     assert_eq!(told(&receiver.take()), ["WORKING", "two", "two", "two", "COMPLETED"]);
+    let metrics = world.ctx().metrics.text();
+    for (outcome, count) in [("delivered", 2), ("retried", 2), ("left_out", 1)] {
+        let line = format!("entente_task_pushes_total{{outcome=\"{outcome}\"}} {count}");
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
     world.end().await;
 }
 
@@ -104,6 +109,27 @@ async fn a_change_during_a_request_is_not_undone_by_its_answer() {
         let got = told(&next.take());
         assert_eq!(got[got.len() - 2..], ["two", "COMPLETED"], "deleted: {is_deleted}");
     }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_receiver_of_a_repeated_message_begins_where_the_task_is() {
+    let world = World::start().await;
+    let (client, hand, receiver) =
+        (visitor(&world, "agent.client").await, echo(&world).await, Receiver::start().await);
+    let (task, job) = begun(&client, &hand, brief("m-1", "hello")).await;
+    hand.events(&job, status("input_required", "Where to?")).await.ok();
+    done(&client, "SendMessage", further(&task, "m-2", "Oslo")).await;
+    hand.events(&job, status("working", "on it")).await.ok();
+    hand.events(&job, status("input_required", "When?")).await.ok();
+    let mut repeated = further(&task, "m-2", "Oslo");
+    repeated["configuration"]["taskPushNotificationConfig"] = config(&receiver);
+    done(&client, "SendMessage", repeated).await;
+    push(&world).await;
+    assert_eq!(receiver.count(), 0, "the response has what happened until now");
+    hand.tell(&job, "result", json!({ "result": "two" })).await.ok();
+    push(&world).await;
+    assert_eq!(told(&receiver.take()), ["two", "COMPLETED"]);
     world.end().await;
 }
 

@@ -237,7 +237,8 @@ async fn caller(conn: &mut PgConnection, key: KeyId, agent: &str, now: Timestamp
 
 async fn drop_receiver<T>(ctx: &Ctx, lease: &PushLease, why: &str) -> Outcome<Option<T>> {
     if rows::delete_held(&ctx.pool, lease).await? {
-        tracing::info!(job.id = %lease.job, receiver = lease.id, reason = why, "a receiver of push notifications was deleted");
+        ctx.metrics.task_push("dropped");
+        tracing::warn!(job.id = %lease.job, receiver = lease.id, reason = why, "a receiver of push notifications was deleted");
     }
     Ok(None)
 }
@@ -268,6 +269,11 @@ pub async fn record_push(
     }
     let is_rejected = matches!(failure.how, retries::Failure::Status(status) if REJECTED.contains(&status));
     let left_out = failure.beyond.filter(|_| is_rejected && failures >= REJECTIONS);
+    ctx.metrics.task_push(if left_out.is_some() { "left_out" } else { "retried" });
+    if failures == 1 || left_out.is_some() {
+        let why = &failure.why;
+        tracing::warn!(job.id = %lease.job, receiver = lease.id, left_out = left_out.is_some(), reason = why, "a push notification failed");
+    }
     let pause = retries::growing_pause(failures, failure.how, failure.retry_after);
     let noted = Noted {
         place: left_out.unwrap_or(reached),
