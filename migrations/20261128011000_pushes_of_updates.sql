@@ -15,9 +15,3 @@ BEGIN
 END $$;
 CREATE TRIGGER wake_receivers AFTER INSERT ON job_events
     REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION wake_receivers();
-
-DROP INDEX task_pushes_due;
-CREATE INDEX task_pushes_due ON task_pushes (due_at) WHERE due_at IS NOT NULL AND behind;
--- Receivers that a principal has at tasks that are not over, and those that a server sends to: both have a limit.
-CREATE INDEX task_pushes_of_principal ON task_pushes (principal_id) WHERE due_at IS NOT NULL;
-CREATE INDEX task_pushes_claimed ON task_pushes (claimed_by) WHERE claimed_by IS NOT NULL;

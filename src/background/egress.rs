@@ -18,6 +18,7 @@ use chrono::DateTime;
 use entente_domain::clock::Timestamp;
 use entente_domain::egress::{Allowed, judge, judge_secret};
 use entente_domain::openintent::tools::tool_calls::Call;
+use entente_domain::webhooks::retries::{Failed, Failure};
 use entente_kernel::WebhookSettings;
 use entente_runtime::tls::{self, Authorities};
 use reqwest::Method;
@@ -128,6 +129,23 @@ pub enum RequestFailure {
     TimedOut,
     /// The connection failed or broke, for this reason.
     Unreachable(String),
+}
+
+/// Judges the answer of a receiver: it has what it was sent if it says so.
+///
+/// # Errors
+/// It does not have it.
+pub fn judged(answer: &Result<Answer, RequestFailure>) -> Result<(), Failed> {
+    match answer {
+        Ok(answer) if (200..300).contains(&answer.status) => Ok(()),
+        Ok(Answer { status, retry_after, .. }) => Err(Failed {
+            failure: Failure::Status(*status),
+            error: format!("it answered {status}"),
+            retry_after: *retry_after,
+        }),
+        Err(RequestFailure::TimedOut) => Err(Failed::timed_out()),
+        Err(RequestFailure::Unreachable(why)) => Err(Failed::silent(Failure::Unreachable, why.clone())),
+    }
 }
 
 /// HTTP client for webhooks, federation, tools and the provider of people's accounts.

@@ -13,14 +13,15 @@ use entente_domain::a2a::progress::{Happened, Progress, Update};
 use entente_domain::a2a::pushes::{PushConfig, TOKEN_HEADER};
 use entente_domain::ids::NodeId;
 use entente_domain::limits::SMALL_PAGE_BYTES;
-use entente_domain::webhooks::retries::Failure;
+use entente_domain::webhooks::retries::Failed;
 use entente_kernel::Outcome;
 use entente_runtime::tasks::Tasks;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::egress::{Egress, RequestFailure};
+use super::egress::{Egress, judged};
 use super::lookout::{Lookout, TASK_PUSHES};
+use super::permits::Busy;
 use super::{TURN, note, timely};
 
 /// Events read at once.
@@ -43,7 +44,7 @@ pub struct Pusher {
     concurrency: usize,
     draining: CancellationToken,
     /// Signalled when a lease ends.
-    freed: Notify,
+    freed: Arc<Notify>,
 }
 
 impl Pusher {
@@ -56,7 +57,7 @@ impl Pusher {
         concurrency: usize,
         draining: CancellationToken,
     ) -> Self {
-        Self { ctx, egress, node, concurrency, draining, freed: Notify::new() }
+        Self { ctx, egress, node, concurrency, draining, freed: Arc::default() }
     }
 
     /// Sends until the server drains.
@@ -81,11 +82,10 @@ impl Pusher {
                     }
                 };
             for lease in claimed {
-                let (pusher, permit) = (Arc::clone(&self), Arc::clone(&permits).try_acquire_owned().ok());
+                let (pusher, busy) = (Arc::clone(&self), Busy::new(&permits, &self.freed));
                 tasks.spawn("push notifications", async move {
                     pusher.serve(&lease).await;
-                    drop(permit);
-                    pusher.freed.notify_one();
+                    drop(busy);
                 });
             }
         }
@@ -160,9 +160,9 @@ impl Pusher {
                         reached = beyond;
                     }
                     Sent::Stopped => return Ok((reached, None)),
-                    Sent::Failed { how, why, retry_after } => {
+                    Sent::Failed(how) => {
                         let beyond = (!update.is_end()).then_some(beyond);
-                        return Ok((reached, Some(PushFailure { how, why, retry_after, beyond })));
+                        return Ok((reached, Some(PushFailure { how, beyond })));
                     }
                 }
             }
@@ -184,22 +184,7 @@ impl Pusher {
             answer = self.egress.send(&config.url, &headers, body, self.ctx.now()) => answer,
             () = given_up => return Ok(Sent::Stopped),
         };
-        Ok(match answer {
-            Ok(answer) if (200..300).contains(&answer.status) => Sent::Taken,
-            Ok(answer) => Sent::Failed {
-                how: Failure::Status(answer.status),
-                why: format!("it answered {}", answer.status),
-                retry_after: answer.retry_after,
-            },
-            Err(RequestFailure::TimedOut) => Sent::Failed {
-                how: Failure::TimedOut,
-                why: "it did not answer in time".to_owned(),
-                retry_after: None,
-            },
-            Err(RequestFailure::Unreachable(why)) => {
-                Sent::Failed { how: Failure::Unreachable, why, retry_after: None }
-            }
-        })
+        Ok(judged(&answer).map_or_else(Sent::Failed, |()| Sent::Taken))
     }
 }
 
@@ -210,12 +195,5 @@ enum Sent {
     /// The server stops.
     Stopped,
     /// It failed.
-    Failed {
-        /// How.
-        how: Failure,
-        /// The same in words.
-        why: String,
-        /// Seconds after which the receiver asks to be retried.
-        retry_after: Option<u32>,
-    },
+    Failed(Failed),
 }

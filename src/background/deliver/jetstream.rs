@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 
 use async_nats::client::RequestErrorKind;
 use async_nats::connection::State;
-use async_nats::{Client, ConnectOptions, Event as Change, HeaderMap, Request, ServerAddr};
+use async_nats::{Client, Event as Change, HeaderMap, Request, ServerAddr};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
 use super::sinks::{Ends, Event, Fault, Search};
+use crate::background::nats::options;
 use crate::config::sinks::SinkConfig;
 
 /// Time limit of a connection, and of an attempt's wait for one.
@@ -248,16 +249,8 @@ impl JetStream {
     async fn connect(&self) -> Result<Client, Fault> {
         let away = |e: &dyn std::fmt::Display| Fault::Away(e.to_string());
         let address: ServerAddr = self.config.url.parse().map_err(|e: std::io::Error| away(&e))?;
-        let mut options = ConnectOptions::new();
-        if let Some((user, password)) = address.username().zip(address.password()) {
-            options = options.user_and_password(unescaped(user), unescaped(password));
-        } else if let Some(token) = address.username() {
-            options = options.token(unescaped(token));
-        }
         let link = self.link.clone();
-        let options = options
-            .name("entente")
-            .retry_on_initial_connect()
+        let options = options(&address)
             .ping_interval(PING)
             .connection_timeout(CONNECTION)
             .reconnect_delay_callback(|attempts| REDIAL.min(Duration::from_millis(20 << attempts.min(8))))
@@ -273,11 +266,6 @@ impl JetStream {
             });
         options.connect(address).await.map_err(|e| away(&e))
     }
-}
-
-/// Returns a part of a URL as it was before it was escaped.
-fn unescaped(part: &str) -> String {
-    percent_decode_str(part).decode_utf8_lossy().into_owned()
 }
 
 /// Returns the headers of a publication behind the subject's end.

@@ -65,6 +65,31 @@ impl Failure {
     }
 }
 
+/// A failed attempt at sending something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// How it failed.
+    pub failure: Failure,
+    /// The same in words.
+    pub error: String,
+    /// Seconds after which the receiver asks to be retried.
+    pub retry_after: Option<u32>,
+}
+
+impl Failed {
+    /// An attempt without an answer, for this reason.
+    #[must_use]
+    pub fn silent(failure: Failure, error: String) -> Self {
+        Self { failure, error, retry_after: None }
+    }
+
+    /// An attempt whose receiver did not answer in time.
+    #[must_use]
+    pub fn timed_out() -> Self {
+        Self::silent(Failure::TimedOut, "it did not answer in time".to_owned())
+    }
+}
+
 /// Returns the milliseconds until the next attempt after `made` attempts; `None` if there are no attempts left, or if another one
 /// would be in vain.
 ///

@@ -12,6 +12,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, KeyId, NodeId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::webhooks::retries::{self, given_up};
+use entente_kernel::webhooks::deliveries::lease_time;
 use entente_kernel::webhooks::endpoints::grants;
 use entente_kernel::{AppError, Caller, Outcome};
 use sqlx::PgConnection;
@@ -20,9 +21,6 @@ use crate::Ctx;
 use crate::jobs::log::Stored;
 use crate::jobs::reading::{events, visible};
 use crate::jobs::records::pushes::{self as rows, Noted, Place, PushLease, Receiver};
-
-/// Seconds that a lease lasts beyond the time limit of one request: short, because a dead server keeps it that long.
-const LEASE_SECONDS: i64 = 10;
 
 /// Attempts at an update that its receiver rejects for what it is. Then the next one is sent: the end of the task should arrive
 /// although a piece of an artifact is too large.
@@ -56,11 +54,7 @@ pub struct Pending {
 #[derive(Debug)]
 pub struct PushFailure {
     /// How it failed.
-    pub how: retries::Failure,
-    /// The same in words.
-    pub why: String,
-    /// Seconds after which the receiver asks to be retried.
-    pub retry_after: Option<u32>,
+    pub how: retries::Failed,
     /// The place after the update that failed; none for a task's end, which is never left out.
     pub beyond: Option<Place>,
 }
@@ -195,12 +189,7 @@ fn is_theirs(caller: &Caller, principal: &str) -> bool {
 pub async fn claim_pushes(ctx: &Ctx, node: NodeId, limit: usize, all: usize) -> Outcome<Vec<PushLease>> {
     let now = ctx.now();
     let many = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-    rows::claim(&ctx.pool, node, now, now + lasting(ctx), (many(limit), many(all.div_ceil(SHARE)))).await
-}
-
-fn lasting(ctx: &Ctx) -> TimeDelta {
-    let attempt = i64::try_from(ctx.settings.webhooks.timeout.as_secs()).unwrap_or(i64::MAX);
-    TimeDelta::seconds(attempt.saturating_add(LEASE_SECONDS))
+    rows::claim(&ctx.pool, node, now, now + lease_time(ctx), (many(limit), many(all.div_ceil(SHARE)))).await
 }
 
 /// Loads what a receiver is to be sent; `None` if the lease is lost or the receiver is gone. A receiver whose key may no longer
@@ -258,31 +247,31 @@ pub async fn record_push(
     let Some(failure) = failure else {
         let due = (!reached.told.is_terminal()).then_some(now);
         let noted = Noted { place: reached, due, failures: 0, failing_since: None, error: None };
-        return Ok(rows::note(&ctx.pool, lease, &noted, now + lasting(ctx)).await? && due.is_some());
+        return Ok(rows::note(&ctx.pool, lease, &noted, now + lease_time(ctx)).await? && due.is_some());
     };
     let advanced = reached.is_beyond(before.place);
     let (failures, since) = if advanced { (0, None) } else { (before.failures, before.failing_since) };
     let (failures, since) = (failures.saturating_add(1), since.unwrap_or(now));
-    if failure.how.gone() || given_up(since, now) {
-        drop_receiver::<()>(ctx, lease, &failure.why).await?;
+    let PushFailure { how: retries::Failed { failure, error, retry_after }, beyond } = failure;
+    if failure.gone() || given_up(since, now) {
+        drop_receiver::<()>(ctx, lease, &error).await?;
         return Ok(false);
     }
-    let is_rejected = matches!(failure.how, retries::Failure::Status(status) if REJECTED.contains(&status));
-    let left_out = failure.beyond.filter(|_| is_rejected && failures >= REJECTIONS);
+    let is_rejected = matches!(failure, retries::Failure::Status(status) if REJECTED.contains(&status));
+    let left_out = beyond.filter(|_| is_rejected && failures >= REJECTIONS);
     ctx.metrics.task_push(if left_out.is_some() { "left_out" } else { "retried" });
     if failures == 1 || left_out.is_some() {
-        let why = &failure.why;
-        tracing::warn!(job.id = %lease.job, receiver = lease.id, left_out = left_out.is_some(), reason = why, "a push notification failed");
+        tracing::warn!(job.id = %lease.job, receiver = lease.id, left_out = left_out.is_some(), reason = error, "a push notification failed");
     }
-    let pause = retries::growing_pause(failures, failure.how, failure.retry_after);
+    let pause = retries::growing_pause(failures, failure, retry_after);
     let noted = Noted {
         place: left_out.unwrap_or(reached),
         due: Some(now + TimeDelta::seconds(i64::from(pause))),
         failures: if left_out.is_some() { 0 } else { failures },
         failing_since: left_out.is_none().then_some(since),
-        error: Some(failure.why),
+        error: Some(error),
     };
-    rows::note(&ctx.pool, lease, &noted, now + lasting(ctx)).await?;
+    rows::note(&ctx.pool, lease, &noted, now + lease_time(ctx)).await?;
     Ok(false)
 }
 
