@@ -13,7 +13,7 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::NodeId;
 use entente_domain::traces::Trace;
 use entente_domain::webhooks::formats::BodyFormat;
-use entente_domain::webhooks::retries::Failure;
+use entente_domain::webhooks::retries::Failed;
 use entente_domain::webhooks::signing::Secrets;
 use entente_domain::webhooks::sinks::Sink;
 use entente_kernel::Outcome;
@@ -23,12 +23,13 @@ use entente_kernel::webhooks::endpoints;
 use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use self::sinks::Sinks;
-use super::egress::{Answer, Egress, RequestFailure};
+use super::egress::{Answer, Egress, RequestFailure, judged};
 use super::lookout::{DELIVERIES, Lookout};
+use super::permits::Busy;
 use super::standstill::Standstill;
 use super::{TURN, note, timely};
 
@@ -55,29 +56,27 @@ pub struct WebhookSender {
     concurrency: usize,
     draining: CancellationToken,
     /// Signalled when an endpoint lease ends.
-    freed: Notify,
+    freed: Arc<Notify>,
     /// Detects suspensions of this process.
     pub standstill: Arc<Standstill>,
 }
 
-/// A permit in use, released at the end of the endpoint lease in any case: also if its task panics or never runs.
-struct Busy {
+/// An endpoint lease in progress, which is counted until its end in any case.
+struct Serving {
     webhook_sender: Arc<WebhookSender>,
-    permit: Option<OwnedSemaphorePermit>,
+    _busy: Busy,
 }
 
-impl Busy {
-    fn new(webhook_sender: Arc<WebhookSender>, permit: Option<OwnedSemaphorePermit>) -> Self {
+impl Serving {
+    fn new(webhook_sender: Arc<WebhookSender>, busy: Busy) -> Self {
         webhook_sender.ctx.metrics.webhook_leases.inc();
-        Self { webhook_sender, permit }
+        Self { webhook_sender, _busy: busy }
     }
 }
 
-impl Drop for Busy {
+impl Drop for Serving {
     fn drop(&mut self) {
         self.webhook_sender.ctx.metrics.webhook_leases.dec();
-        drop(self.permit.take());
-        self.webhook_sender.freed.notify_one();
     }
 }
 
@@ -93,7 +92,7 @@ impl WebhookSender {
         concurrency: usize,
         draining: CancellationToken,
     ) -> Self {
-        let (freed, standstill) = (Notify::new(), Arc::default());
+        let (freed, standstill) = (Arc::default(), Arc::default());
         Self { ctx, egress, sinks, origin, node, concurrency, draining, freed, standstill }
     }
 
@@ -117,11 +116,10 @@ impl WebhookSender {
             match timely(TURN, deliveries::claim(&self.ctx, self.node, free)).await {
                 Ok(claimed) => {
                     for lease in claimed {
-                        let permit = Arc::clone(&permits).try_acquire_owned().ok();
-                        let busy = Busy::new(Arc::clone(&self), permit);
+                        let serving = Serving::new(Arc::clone(&self), Busy::new(&permits, &self.freed));
                         tasks.spawn("webhook lease", async move {
-                            busy.webhook_sender.serve(lease).await;
-                            drop(busy);
+                            serving.webhook_sender.serve(lease).await;
+                            drop(serving);
                         });
                     }
                 }
@@ -275,24 +273,13 @@ impl WebhookSender {
             failure: None,
             retry_after: None,
         };
-        match answer {
-            Ok(answer) => {
-                attempted.status = Some(answer.status);
-                attempted.response = Some(answer.body).filter(|body| !body.is_empty());
-                attempted.retry_after = answer.retry_after;
-                if !(200..300).contains(&answer.status) {
-                    attempted.failure = Some(Failure::Status(answer.status));
-                    attempted.error = Some(format!("it answered {}", answer.status));
-                }
-            }
-            Err(RequestFailure::TimedOut) => {
-                attempted.failure = Some(Failure::TimedOut);
-                attempted.error = Some("it did not answer in time".to_owned());
-            }
-            Err(RequestFailure::Unreachable(why)) => {
-                attempted.failure = Some(Failure::Unreachable);
-                attempted.error = Some(why);
-            }
+        if let Err(Failed { failure, error, retry_after }) = judged(&answer) {
+            (attempted.failure, attempted.error, attempted.retry_after) =
+                (Some(failure), Some(error), retry_after);
+        }
+        if let Ok(answer) = answer {
+            attempted.status = Some(answer.status);
+            attempted.response = Some(answer.body).filter(|body| !body.is_empty());
         }
         Some(attempted)
     }

@@ -18,6 +18,7 @@ use chrono::DateTime;
 use entente_domain::clock::Timestamp;
 use entente_domain::egress::{Allowed, judge, judge_secret};
 use entente_domain::openintent::tools::tool_calls::Call;
+use entente_domain::webhooks::retries::{Failed, Failure};
 use entente_kernel::WebhookSettings;
 use entente_runtime::tls::{self, Authorities};
 use reqwest::Method;
@@ -130,6 +131,23 @@ pub enum RequestFailure {
     Unreachable(String),
 }
 
+/// Judges the answer of a receiver: it has what it was sent if it says so.
+///
+/// # Errors
+/// It does not have it.
+pub fn judged(answer: &Result<Answer, RequestFailure>) -> Result<(), Failed> {
+    match answer {
+        Ok(answer) if (200..300).contains(&answer.status) => Ok(()),
+        Ok(Answer { status, retry_after, .. }) => Err(Failed {
+            failure: Failure::Status(*status),
+            error: format!("it answered {status}"),
+            retry_after: *retry_after,
+        }),
+        Err(RequestFailure::TimedOut) => Err(Failed::timed_out()),
+        Err(RequestFailure::Unreachable(why)) => Err(Failed::silent(Failure::Unreachable, why.clone())),
+    }
+}
+
 /// HTTP client for webhooks, federation, tools and the provider of people's accounts.
 pub struct Egress {
     http: reqwest::Client,
@@ -173,6 +191,10 @@ impl Egress {
             .map_err(|fault| RequestFailure::Unreachable(format!("the URL cannot be used: {fault}")))?;
         let mut request = self.http.post(url).body(body);
         for (name, value) in headers {
+            let mut value = HeaderValue::from_str(value)
+                .map_err(|e| RequestFailure::Unreachable(format!("the request cannot be made: {e}")))?;
+            // They may be secrets, which no protocol and no log need keep.
+            value.set_sensitive(*name != CONTENT_TYPE_NAME);
             request = request.header(*name, value);
         }
         let response =

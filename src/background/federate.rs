@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use entente_bridges::Ctx;
-use entente_domain::webhooks::retries::Failure;
+use entente_domain::webhooks::retries::{Failed, Failure};
 use entente_kernel::Outcome;
 use entente_openintent::federation;
 use entente_openintent::federation::{Answered, Due};
@@ -15,7 +15,7 @@ use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
-use super::egress::{Egress, RequestFailure};
+use super::egress::{Egress, judged};
 use super::lookout::{LETTERS, Lookout};
 use super::{TURN, note, timely};
 
@@ -145,19 +145,11 @@ impl FederationSender {
     }
 
     async fn send(&self, url: &str, body: String) -> Answered {
-        let silent = |failure, text: &str| Answered {
-            failure: Some(failure),
-            text: text.to_owned(),
-            retry_after: None,
+        let answer = self.egress.post(url, body, self.ctx.now()).await;
+        let (failure, error, retry_after) = match judged(&answer) {
+            Ok(()) => (None, String::new(), None),
+            Err(Failed { failure, error, retry_after }) => (Some(failure), error, retry_after),
         };
-        match self.egress.post(url, body, self.ctx.now()).await {
-            Ok(answer) => Answered {
-                failure: (!(200..300).contains(&answer.status)).then_some(Failure::Status(answer.status)),
-                text: answer.body,
-                retry_after: answer.retry_after,
-            },
-            Err(RequestFailure::TimedOut) => silent(Failure::TimedOut, "it did not answer in time"),
-            Err(RequestFailure::Unreachable(why)) => silent(Failure::Unreachable, &why),
-        }
+        Answered { failure, text: answer.map_or(error, |answer| answer.body), retry_after }
     }
 }

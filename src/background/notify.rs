@@ -12,16 +12,17 @@ use entente_bridges::Ctx;
 use entente_domain::ids::NodeId;
 use entente_domain::notifications::forms::{Content, Message};
 use entente_domain::notifications::{ContactKind, ntfy_topic};
-use entente_domain::webhooks::retries::Failure;
-use entente_kernel::notifications::sending::{self, Batch, ContactLease, Failed, Outgoing, SENDING};
+use entente_domain::webhooks::retries::{Failed, Failure};
+use entente_kernel::notifications::sending::{self, Batch, ContactLease, Outgoing, SENDING};
 use entente_kernel::{Outcome, notifications};
 use entente_runtime::tasks::Tasks;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::egress::{Answer, Egress, RequestFailure};
+use super::egress::{Egress, judged};
 use super::lookout::{Lookout, NOTIFICATIONS};
+use super::permits::Busy;
 use super::{TURN, note, timely};
 pub use mail::Mailer;
 
@@ -49,20 +50,7 @@ pub struct Notifier {
     node: NodeId,
     draining: CancellationToken,
     /// Signalled when a lease ends.
-    freed: Notify,
-}
-
-/// A permit in use, released at the end of the lease in any case.
-struct Busy {
-    notifier: Arc<Notifier>,
-    permit: Option<OwnedSemaphorePermit>,
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        drop(self.permit.take());
-        self.notifier.freed.notify_one();
-    }
+    freed: Arc<Notify>,
 }
 
 impl Notifier {
@@ -76,7 +64,7 @@ impl Notifier {
         node: NodeId,
         draining: CancellationToken,
     ) -> Self {
-        Self { ctx, egress, mailer, base, node, draining, freed: Notify::new() }
+        Self { ctx, egress, mailer, base, node, draining, freed: Arc::default() }
     }
 
     /// Sends until the server drains. Each lease has its own task.
@@ -98,10 +86,10 @@ impl Notifier {
                 match timely(TURN, sending::claim(&self.ctx, self.node, kinds, free)).await {
                     Ok(claimed) => {
                         for lease in claimed {
-                            let permit = Arc::clone(permits).try_acquire_owned().ok();
-                            let busy = Busy { notifier: Arc::clone(&self), permit };
+                            let notifier = Arc::clone(&self);
+                            let busy = Busy::new(permits, &self.freed);
                             tasks.spawn("notification", async move {
-                                busy.notifier.serve(lease).await;
+                                notifier.serve(lease).await;
                                 drop(busy);
                             });
                         }
@@ -152,7 +140,7 @@ impl Notifier {
             // It is not counted, and made again by whoever claims the contact point next.
             () = given_up => return Ok(()),
         };
-        match outcome.unwrap_or_else(|_late| Err(timed_out())) {
+        match outcome.unwrap_or_else(|_late| Err(Failed::timed_out())) {
             Ok(()) => timely(TURN, sending::sent(&self.ctx, lease, &outgoing)).await,
             Err(how) => timely(TURN, sending::failed(&self.ctx, lease, &outgoing, how)).await,
         }
@@ -191,7 +179,7 @@ impl Notifier {
     async fn post(&self, url: &str, body: String) -> Result<(), Failed> {
         let headers = [("content-type", "application/json".to_owned())];
         let answer = self.egress.send(url, &headers, body.into_bytes(), self.ctx.now()).await;
-        judged(answer)
+        judged(&answer)
     }
 
     async fn push(
@@ -204,7 +192,7 @@ impl Notifier {
         let key = &self.ctx.notifications.push_key;
         let request = push::request(key, &contact.address, id, message, &self.base, now).map_err(refused)?;
         let url = &contact.address.text;
-        match judged(self.egress.send(url, &request.headers, request.body, now).await) {
+        match judged(&self.egress.send(url, &request.headers, request.body, now).await) {
             // RFC 8030 §7.3: the subscription has ended; some services say so with 404.
             Err(Failed { failure: Failure::Status(404), error, retry_after }) => {
                 Err(Failed { failure: Failure::Status(410), error, retry_after })
@@ -214,28 +202,7 @@ impl Notifier {
     }
 }
 
-/// Judges the answer of a receiver.
-fn judged(answer: Result<Answer, RequestFailure>) -> Result<(), Failed> {
-    match answer {
-        Ok(answer) if (200..300).contains(&answer.status) => Ok(()),
-        Ok(answer) => Err(Failed {
-            failure: Failure::Status(answer.status),
-            error: format!("it answered {}", answer.status),
-            retry_after: answer.retry_after,
-        }),
-        Err(RequestFailure::TimedOut) => Err(timed_out()),
-        Err(RequestFailure::Unreachable(error)) => {
-            Err(Failed { failure: Failure::Unreachable, error, retry_after: None })
-        }
-    }
-}
-
-fn timed_out() -> Failed {
-    let error = "it did not answer in time".to_owned();
-    Failed { failure: Failure::TimedOut, error, retry_after: None }
-}
-
 /// A message that this server cannot send as it is, which is no fault of the receiver.
 fn refused(error: String) -> Failed {
-    Failed { failure: Failure::Status(400), error, retry_after: None }
+    Failed::silent(Failure::Status(400), error)
 }

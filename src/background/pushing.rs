@@ -13,14 +13,15 @@ use entente_domain::a2a::progress::{Happened, Progress, Update};
 use entente_domain::a2a::pushes::{PushConfig, TOKEN_HEADER};
 use entente_domain::ids::NodeId;
 use entente_domain::limits::SMALL_PAGE_BYTES;
-use entente_domain::webhooks::retries::Failure;
+use entente_domain::webhooks::retries::Failed;
 use entente_kernel::Outcome;
 use entente_runtime::tasks::Tasks;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::egress::{Egress, RequestFailure};
+use super::egress::{Egress, judged};
 use super::lookout::{Lookout, TASK_PUSHES};
+use super::permits::Busy;
 use super::{TURN, note, timely};
 
 /// Events read at once.
@@ -43,7 +44,7 @@ pub struct Pusher {
     concurrency: usize,
     draining: CancellationToken,
     /// Signalled when a lease ends.
-    freed: Notify,
+    freed: Arc<Notify>,
 }
 
 impl Pusher {
@@ -56,7 +57,7 @@ impl Pusher {
         concurrency: usize,
         draining: CancellationToken,
     ) -> Self {
-        Self { ctx, egress, node, concurrency, draining, freed: Notify::new() }
+        Self { ctx, egress, node, concurrency, draining, freed: Arc::default() }
     }
 
     /// Sends until the server drains.
@@ -72,19 +73,19 @@ impl Pusher {
             if free == 0 {
                 continue;
             }
-            let claimed = match timely(TURN, jobs::claim_pushes(&self.ctx, self.node, free)).await {
-                Ok(claimed) => claimed,
-                Err(failure) => {
-                    note("push notifications", &failure);
-                    continue;
-                }
-            };
+            let claimed =
+                match timely(TURN, jobs::claim_pushes(&self.ctx, self.node, free, self.concurrency)).await {
+                    Ok(claimed) => claimed,
+                    Err(failure) => {
+                        note("push notifications", &failure);
+                        continue;
+                    }
+                };
             for lease in claimed {
-                let (pusher, permit) = (Arc::clone(&self), Arc::clone(&permits).try_acquire_owned().ok());
+                let (pusher, busy) = (Arc::clone(&self), Busy::new(&permits, &self.freed));
                 tasks.spawn("push notifications", async move {
                     pusher.serve(&lease).await;
-                    drop(permit);
-                    pusher.freed.notify_one();
+                    drop(busy);
                 });
             }
         }
@@ -97,7 +98,8 @@ impl Pusher {
     pub async fn step(&self) -> Outcome<u64> {
         let mut taken = 0;
         loop {
-            let claimed = jobs::claim_pushes(&self.ctx, self.node, self.concurrency).await?;
+            let claimed =
+                jobs::claim_pushes(&self.ctx, self.node, self.concurrency, self.concurrency).await?;
             if claimed.is_empty() {
                 return Ok(taken);
             }
@@ -126,7 +128,7 @@ impl Pusher {
                 return Ok(());
             }
             let (reached, failure) = self.send_events(&pending, began).await?;
-            let stuck = failure.is_none() && reached.seq == pending.place.seq;
+            let stuck = failure.is_none() && !reached.is_beyond(pending.place);
             let recording = jobs::record_push(&self.ctx, lease, &pending, reached, failure);
             if !timely(TURN, recording).await? || stuck {
                 return Ok(());
@@ -144,21 +146,27 @@ impl Pusher {
             let kind = event.kind.as_deref();
             let happened = Happened { seq: event.job_seq, kind, at: event.ts, body: &event.body };
             let updates = progress.updates(&happened);
-            let beyond = Place { seq: event.job_seq, told: progress.told };
-            for update in &updates {
+            let end = Place::after(event.job_seq, progress.told);
+            let known = reached.sent;
+            for (at, update) in updates.iter().enumerate().skip(known) {
                 // The lease ends not long after.
                 if began.elapsed() >= SHIFT {
                     return Ok((reached, None));
                 }
+                let beyond = if at + 1 < updates.len() { Place { sent: at + 1, ..reached } } else { end };
                 match self.send(&pending.config, update).await? {
-                    Sent::Taken => {}
+                    Sent::Taken => {
+                        self.ctx.metrics.task_push("delivered");
+                        reached = beyond;
+                    }
                     Sent::Stopped => return Ok((reached, None)),
-                    Sent::Failed { how, why, retry_after } => {
-                        return Ok((reached, Some(PushFailure { how, why, retry_after, beyond })));
+                    Sent::Failed(how) => {
+                        let beyond = (!update.is_end()).then_some(beyond);
+                        return Ok((reached, Some(PushFailure { how, beyond })));
                     }
                 }
             }
-            reached = beyond;
+            reached = end;
         }
         Ok((reached, None))
     }
@@ -176,22 +184,7 @@ impl Pusher {
             answer = self.egress.send(&config.url, &headers, body, self.ctx.now()) => answer,
             () = given_up => return Ok(Sent::Stopped),
         };
-        Ok(match answer {
-            Ok(answer) if (200..300).contains(&answer.status) => Sent::Taken,
-            Ok(answer) => Sent::Failed {
-                how: Failure::Status(answer.status),
-                why: format!("it answered {}", answer.status),
-                retry_after: answer.retry_after,
-            },
-            Err(RequestFailure::TimedOut) => Sent::Failed {
-                how: Failure::TimedOut,
-                why: "it did not answer in time".to_owned(),
-                retry_after: None,
-            },
-            Err(RequestFailure::Unreachable(why)) => {
-                Sent::Failed { how: Failure::Unreachable, why, retry_after: None }
-            }
-        })
+        Ok(judged(&answer).map_or_else(Sent::Failed, |()| Sent::Taken))
     }
 }
 
@@ -202,12 +195,5 @@ enum Sent {
     /// The server stops.
     Stopped,
     /// It failed.
-    Failed {
-        /// How.
-        how: Failure,
-        /// The same in words.
-        why: String,
-        /// Seconds after which the receiver asks to be retried.
-        retry_after: Option<u32>,
-    },
+    Failed(Failed),
 }

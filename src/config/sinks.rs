@@ -10,6 +10,9 @@ use serde::Deserialize;
 use super::Reader;
 use super::templates::fill;
 
+/// First part of the subjects by which servers wake each other, if their bus is at NATS.
+pub const BUS_SUBJECTS: &str = "entente";
+
 /// Configuration of a broker.
 #[derive(Clone)]
 pub struct SinkConfig {
@@ -88,8 +91,13 @@ impl Entry {
         if !is_word(&stream) {
             return Err(of("`stream` consists of letters, digits, `_` and `-`"));
         }
-        if !is_topic(prefix.strip_suffix('.').unwrap_or(&prefix)) {
-            return Err(of("`prefix` must be the beginning of topics, such as `entente.`"));
+        if !prefix.strip_suffix('.').is_some_and(is_topic) {
+            return Err(of("`prefix` must be the beginning of topics and end with a dot, such as `events.`"));
+        }
+        if prefix.split('.').next() == Some(BUS_SUBJECTS) {
+            return Err(of(
+                "`prefix` must not begin with `entente.`: servers wake each other there, and a stream would keep it",
+            ));
         }
         let url = fill(&url, secret, &mut Vec::new()).map_err(|why| of(&why))?;
         let known = url.starts_with("nats://") || url.starts_with("tls://");

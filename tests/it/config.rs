@@ -160,8 +160,8 @@ fn a_sink_is_a_broker_with_a_stream_and_a_prefix() {
         sinks::read(&serde_json::json!({ "sinks": [sink] }).to_string(), &secret)
     };
     let url = "nats://entente:${NATS_PASSWORD}@nats.internal:4222";
-    let read = with("events", "tls://nats.internal:4222", "ENTENTE", "entente.").unwrap();
-    assert_eq!((read[0].name.as_str(), read[0].rule().prefix.as_str()), ("events", "entente."));
+    let read = with("events", "tls://nats.internal:4222", "ENTENTE", "events.").unwrap();
+    assert_eq!((read[0].name.as_str(), read[0].rule().prefix.as_str()), ("events", "events."));
     // Only what a URL is made of: the password here must be escaped.
     for (name, url, stream, prefix, told) in [
         ("a b", "nats://a", "S", "p.", "is no name"),
@@ -169,6 +169,9 @@ fn a_sink_is_a_broker_with_a_stream_and_a_prefix() {
         ("a", "nats://a", "S", "", "`prefix`"),
         ("a", "nats://a", "S", "p..", "`prefix`"),
         ("a", "nats://a", "S", "p.>", "`prefix`"),
+        ("a", "nats://a", "S", "p", "end with a dot"),
+        ("a", "nats://a", "S", "entente.", "servers wake each other"),
+        ("a", "nats://a", "S", "entente.events.", "servers wake each other"),
         ("a", "amqp://a", "S", "p.", "`url`"),
         ("a", url, "S", "p.", "`url`"),
         ("a", "nats://${OTHER}@a", "S", "p.", "OTHER is not set"),
@@ -176,7 +179,7 @@ fn a_sink_is_a_broker_with_a_stream_and_a_prefix() {
         let said = with(name, url, stream, prefix).unwrap_err();
         assert!(said.contains(told) && !said.contains("horse"), "{told}: {said}");
     }
-    let twice = r#"{"sinks": [{"name": "a", "url": "nats://a", "stream": "S", "prefix": "p"}, {"name": "a", "url": "nats://b", "stream": "S", "prefix": "p"}]}"#;
+    let twice = r#"{"sinks": [{"name": "a", "url": "nats://a", "stream": "S", "prefix": "p."}, {"name": "a", "url": "nats://b", "stream": "S", "prefix": "p."}]}"#;
     assert_eq!(sinks::read(twice, &secret).unwrap_err(), "two sinks have one name");
     let shown = format!("{:?}", with("a", "nats://entente:donkey@a", "S", "p.").unwrap());
     assert!(!shown.contains("donkey"), "{shown}");

@@ -59,37 +59,48 @@ async fn deliver(visit: &Visit, request: &SendRequest) -> Result<(JobId, i64), F
     let receiver = said.and_then(|said| said.task_push_notification_config.clone());
     let receiver = receiver.map(|config| pushes::check(visit, config)).transpose()?;
     let task = request.message.task_id.as_deref().filter(|id| !id.is_empty());
-    let (id, after, told) = if let Some(task) = task {
+    // Asked for first: who may not have a receiver has said nothing.
+    if let Some(config) = &receiver {
+        let known = task.and_then(|id| id.parse().ok());
+        pushes::require(visit, known, config).await.map_err(|failed| match task {
+            Some(task) => failed.about(task),
+            None => failed,
+        })?;
+    }
+    let (id, after, place) = if let Some(task) = task {
         resume(visit, task, request).await?
     } else {
         let submit = submissions::job(&visit.agent.to_string(), request)?;
         let submitted = visit.api.job_writer.submit(&visit.caller, submit, Origin::Rest).await?;
-        (submitted.job.id, 0, TaskState::Submitted)
+        (submitted.job.id, 0, Place::after(0, TaskState::Submitted))
     };
     // A client that gets no response, because the server ended here, sends its message again.
     if let Some(config) = receiver {
         let context = visit.load(&id.to_string()).await?.context;
-        pushes::add(visit, id, config, &context, Place { seq: after, told }).await?;
+        pushes::add(visit, id, config, &context, place).await?;
     }
     Ok((id, after))
 }
 
-/// Continues a task by a signal to its job. A repeated message is delivered once.
-async fn resume(visit: &Visit, task: &str, request: &SendRequest) -> Result<(JobId, i64, TaskState), Failed> {
+/// Continues a task by a signal to its job; returns the job, its last event before the message, and where a receiver begins. A
+/// repeated message is delivered once.
+async fn resume(visit: &Visit, task: &str, request: &SendRequest) -> Result<(JobId, i64, Place), Failed> {
     let loaded = visit.load(task).await?;
     let id = loaded.job_id();
+    // The state is that after the last event, also if the message was delivered long before.
+    let now = Place::after(loaded.conversation.job.last_seq, loaded.state);
     let ask = submissions::signal(&loaded.id, &loaded.context, loaded.conversation.job.last_seq, request)?;
     if let Some(after) = delivered(&loaded, ask.payload.as_deref()) {
-        return Ok((id, after, loaded.state));
+        return Ok((id, after, now));
     }
     if loaded.state.is_terminal() {
         return Err(over(&loaded.id, "takes no more messages. Begin another one without `taskId`").into());
     }
     let after = loaded.conversation.job.last_seq;
     match jobs::send(&visit.api.ctx, &visit.caller, id, ask).await.map_err(Failed::from) {
-        Ok(_signal) => Ok((id, after, loaded.state)),
+        Ok(_signal) => Ok((id, after, now)),
         // The same message, sent twice at a time: the key is of the message alone.
-        Err(failed) if failed.is(Code::IdempotencyMismatch) => Ok((id, after, loaded.state)),
+        Err(failed) if failed.is(Code::IdempotencyMismatch) => Ok((id, after, now)),
         Err(failed) => Err(failed.about(task)),
     }
 }

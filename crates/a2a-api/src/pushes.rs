@@ -20,6 +20,11 @@ pub(crate) fn check(visit: &Visit, config: PushConfig) -> Result<PushConfig, Fai
     Ok(config.check(&settings.allowed, settings.https_only)?)
 }
 
+/// Requires that a receiver could be added to a task, or to one that is not there yet.
+pub(crate) async fn require(visit: &Visit, task: Option<JobId>, config: &PushConfig) -> Result<(), Failed> {
+    Ok(jobs::require_receiver(&visit.api.ctx, &visit.caller, task, config).await?)
+}
+
 /// Adds a receiver that was checked to a task, at a place in its events.
 pub(crate) async fn add(
     visit: &Visit,
@@ -28,17 +33,15 @@ pub(crate) async fn add(
     context: &str,
     place: Place,
 ) -> Result<PushConfig, Failed> {
-    let config = config.of_task(&job.to_string());
     let added = jobs::add_receiver(&visit.api.ctx, &visit.caller, job, &config, context, place).await;
-    added.map_err(|error| Failed::from(error).about(&config.task_id))?;
-    Ok(config.shown())
+    Ok(added.map_err(|error| Failed::from(error).about(&job.to_string()))?.shown())
 }
 
 /// Creates a receiver of what happens from now on, or changes the one with its id.
 pub(crate) async fn create(visit: &Visit, config: PushConfig) -> Result<PushConfig, Failed> {
     let config = check(visit, config)?;
     let loaded = visit.load(&config.task_id).await?;
-    let place = Place { seq: loaded.conversation.job.last_seq, told: loaded.state };
+    let place = Place::after(loaded.conversation.job.last_seq, loaded.state);
     add(visit, loaded.job_id(), config, &loaded.context, place).await
 }
 

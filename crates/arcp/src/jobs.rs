@@ -58,8 +58,8 @@ pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
 pub use control::{
     Again, Conversation, Counts, Delivered, JobSearch, Node, Pending, Position, PushFailure, Rerun, RerunAsk,
     Tree, acknowledge, add_receiver, beside, chunks, claim_pushes, conversation, count, end_push, load_push,
-    positions, receivers, record_push, remove_receiver, rerun, rerun_found, resolve, search, send, sent,
-    tree, wait,
+    positions, receivers, record_push, remove_receiver, require_receiver, rerun, rerun_found, resolve,
+    search, send, sent, tree, wait,
 };
 pub use delegation::delegate;
 pub(crate) use delegation::delegated;

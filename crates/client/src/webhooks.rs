@@ -30,7 +30,7 @@ enum Verb {
         /// A broker of the server's settings, to publish to instead
         #[arg(long, value_name = "NAME", requires = "topic")]
         sink: Option<String>,
-        /// The topic at the sink, such as `entente.{intent_id}.{type}`
+        /// The topic at the sink, such as `events.{intent_id}.{type}`
         #[arg(long, requires = "sink")]
         topic: Option<String>,
         /// Only events of this intent

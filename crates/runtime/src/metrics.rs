@@ -87,6 +87,8 @@ pub struct Metrics {
     pub database_up: Gauge,
     /// Deliveries to webhook receivers.
     pub webhooks: Family<WebhookLabels, Counter>,
+    /// Updates of tasks to their receivers.
+    pub task_pushes: Family<WebhookLabels, Counter>,
     /// Messages to people.
     pub notifications: Family<NotificationLabels, Counter>,
     /// Endpoints with a delivery in progress.
@@ -163,6 +165,7 @@ impl Metrics {
             certificate_end: Family::default(),
             database_up: Gauge::default(),
             webhooks: Family::default(),
+            task_pushes: Family::default(),
             notifications: Family::default(),
             webhook_leases: Gauge::default(),
             webhook_lag: Gauge::default(),
@@ -259,6 +262,11 @@ impl Metrics {
         );
         registry.register("search_sources", "Sources by outcome of their indexing", self.searchable.clone());
         registry.register("credentials", "Credentials by outcome", self.credentials.clone());
+        registry.register(
+            "task_pushes",
+            "Push notifications of A2A tasks by outcome",
+            self.task_pushes.clone(),
+        );
         registry.register("webhook_deliveries", "Deliveries by outcome", self.webhooks.clone());
         registry.register(
             "notifications",
@@ -323,6 +331,11 @@ impl Metrics {
     /// Counts deliveries by outcome.
     pub fn webhook_outcome(&self, outcome: &'static str, count: usize) {
         self.webhooks.get_or_create(&WebhookLabels { outcome }).inc_by(count as u64);
+    }
+
+    /// Counts push notifications of tasks by outcome.
+    pub fn task_push(&self, outcome: &'static str) {
+        self.task_pushes.get_or_create(&WebhookLabels { outcome }).inc();
     }
 
     /// Counts a notification of a person by the kind of contact point and its outcome.

@@ -3,20 +3,21 @@
 //! Each publication names the last sequence of its subject. The stream compares and writes in one step, so nobody writes behind
 //! the back of somebody who looked.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::client::RequestErrorKind;
 use async_nats::connection::State;
-use async_nats::{Client, ConnectOptions, Event as Change, HeaderMap, Request, ServerAddr};
+use async_nats::{Client, Event as Change, HeaderMap, Request, ServerAddr};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
-use super::sinks::{Ends, Event, Fault};
+use super::sinks::{Ends, Event, Fault, Search};
+use crate::background::nats::options;
 use crate::config::sinks::SinkConfig;
 
 /// Time limit of a connection, and of an attempt's wait for one.
@@ -87,12 +88,13 @@ struct StoredMessage {
 }
 
 impl StoredMessage {
-    /// Whether its headers have this name.
-    fn has_name(&self, name: &str) -> bool {
-        let headers = self.hdrs.as_deref().and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default();
+    /// Returns the name in its headers.
+    fn name(&self) -> Option<String> {
+        let headers = STANDARD.decode(self.hdrs.as_deref()?).ok()?;
         let headers = String::from_utf8_lossy(&headers);
         let mut values = headers.lines().filter_map(|line| line.split_once(':'));
-        values.any(|(key, value)| key.eq_ignore_ascii_case(NAME) && value.trim() == name)
+        let (_, value) = values.find(|(key, _)| key.eq_ignore_ascii_case(NAME))?;
+        Some(value.trim().to_owned())
     }
 }
 
@@ -120,16 +122,26 @@ impl JetStream {
         Ok(ends)
     }
 
-    /// Publishes an event, unless the stream has it.
-    pub(super) async fn publish(&self, event: &Event, ends: &mut Ends) -> Result<(), Fault> {
-        let end = ends.entry(event.topic.clone()).or_default();
-        if let Some(place) = event.position {
-            // The end was asked for before, and is that of the subject even if the message at it is older than the place.
-            match self.find(event, place).await? {
-                Found::Event => return Ok(()),
-                Found::End(last) => *end = last.max(*end),
+    /// Looks for events for up to `time`; returns whether that was all.
+    pub(super) async fn search(&self, search: &mut Search, time: Duration) -> Result<bool, Fault> {
+        let began = Instant::now();
+        while !search.wanted.is_empty() {
+            if began.elapsed() >= time {
+                return Ok(false);
+            }
+            let next = json!({ "seq": search.at + 1, "next_by_subj": search.topic });
+            let Some(message) = self.look(next).await? else { return Ok(true) };
+            search.at = message.seq;
+            if let Some(name) = message.name().filter(|name| search.wanted.remove(name)) {
+                search.found.insert(name);
             }
         }
+        Ok(true)
+    }
+
+    /// Publishes an event that the stream does not have.
+    pub(super) async fn publish(&self, event: &Event, ends: &mut Ends) -> Result<(), Fault> {
+        let end = ends.entry(event.topic.clone()).or_default();
         for _ in 0..RIVALS {
             let answer =
                 self.ask(event.topic.clone(), headers(event, *end, &self.config.stream), &event.body).await?;
@@ -181,7 +193,7 @@ impl JetStream {
     async fn find(&self, event: &Event, place: u64) -> Result<Found, Fault> {
         let mut end = place;
         while let Some(message) = self.look(json!({ "seq": end + 1, "next_by_subj": event.topic })).await? {
-            if message.has_name(&event.name) {
+            if message.name().as_ref() == Some(&event.name) {
                 return Ok(Found::Event);
             }
             end = message.seq;
@@ -237,16 +249,8 @@ impl JetStream {
     async fn connect(&self) -> Result<Client, Fault> {
         let away = |e: &dyn std::fmt::Display| Fault::Away(e.to_string());
         let address: ServerAddr = self.config.url.parse().map_err(|e: std::io::Error| away(&e))?;
-        let mut options = ConnectOptions::new();
-        if let Some((user, password)) = address.username().zip(address.password()) {
-            options = options.user_and_password(unescaped(user), unescaped(password));
-        } else if let Some(token) = address.username() {
-            options = options.token(unescaped(token));
-        }
         let link = self.link.clone();
-        let options = options
-            .name("entente")
-            .retry_on_initial_connect()
+        let options = options(&address)
             .ping_interval(PING)
             .connection_timeout(CONNECTION)
             .reconnect_delay_callback(|attempts| REDIAL.min(Duration::from_millis(20 << attempts.min(8))))
@@ -262,11 +266,6 @@ impl JetStream {
             });
         options.connect(address).await.map_err(|e| away(&e))
     }
-}
-
-/// Returns a part of a URL as it was before it was escaped.
-fn unescaped(part: &str) -> String {
-    percent_decode_str(part).decode_utf8_lossy().into_owned()
 }
 
 /// Returns the headers of a publication behind the subject's end.

@@ -5,7 +5,7 @@
 //! such a place is looked for behind it before it is published again; and the broker takes a publication only while the log ends
 //! where the publisher saw it end. A server that lost its lease therefore writes nothing that its successor did not see.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use entente_domain::ids::EndpointId;
@@ -22,6 +22,32 @@ use crate::config::sinks::SinkConfig;
 
 /// Where the broker's log ends, by the part of it that has an order of its own (a subject).
 pub(super) type Ends = HashMap<String, u64>;
+
+/// Time after which a search for events notes how far it is: a lease lasts longer.
+const NOTED: Duration = Duration::from_secs(1);
+
+/// A search for events of one topic that may have arrived.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// The topic.
+    pub topic: String,
+    /// The place up to which it has looked.
+    pub at: u64,
+    /// Names of events that were not found yet.
+    pub wanted: HashSet<String>,
+    /// Names of those that were.
+    pub found: HashSet<String>,
+}
+
+/// Outcome of the searches for the events of a batch.
+enum Searched {
+    /// All were made; these events are there.
+    Found(HashSet<String>),
+    /// The broker failed.
+    Failed(Fault),
+    /// The server stops, or lost its lease.
+    Ended(Next),
+}
 
 /// A delivery on its way to a broker.
 pub(super) struct Event {
@@ -71,6 +97,29 @@ impl Sinks {
     }
 }
 
+/// What is known of a broker before a batch is published to it.
+struct Publishing<'a> {
+    broker: &'a JetStream,
+    /// Names of the events that it has.
+    known: HashSet<String>,
+    ends: Ends,
+}
+
+/// Returns the searches for those events that have places.
+fn searches(events: &[Event], ends: &Ends) -> Vec<Search> {
+    let mut searches: BTreeMap<&str, Search> = BTreeMap::new();
+    for (event, place) in events.iter().filter_map(|event| Some((event, event.position?))) {
+        let end = ends.get(&event.topic).copied().unwrap_or_default();
+        // A stream that ends before the place was made anew, or has lost what it had: the place means nothing there.
+        let from = if place > end { 0 } else { place };
+        let new = || Search { topic: event.topic.clone(), at: from, ..Search::default() };
+        let search = searches.entry(&event.topic).or_insert_with(new);
+        search.at = search.at.min(from);
+        search.wanted.insert(event.name.clone());
+    }
+    searches.into_values().collect()
+}
+
 impl WebhookSender {
     /// Publishes a batch in sequence, until something fails: what comes after it must not overtake it.
     pub(super) async fn publish(&self, lease: &EndpointLease, batch: Batch, sink: &Sink) -> Outcome<Next> {
@@ -94,17 +143,40 @@ impl WebhookSender {
         if !self.begin(lease, &events, &ends).await? {
             return Ok(Next::Lost);
         }
+        let known = match self.search(lease, broker, &events, &mut ends).await? {
+            Searched::Found(known) => known,
+            Searched::Failed(fault) => {
+                let made = self.attempted(first, began, Err(fault));
+                return timely(TURN, deliveries::record(&self.ctx, lease, &[made])).await;
+            }
+            Searched::Ended(next) => return Ok(next),
+        };
+        let publishing = Publishing { broker, known, ends };
+        self.publish_all(lease, &events, publishing).await
+    }
+
+    /// Publishes those events that the broker does not have.
+    async fn publish_all(
+        &self,
+        lease: &EndpointLease,
+        events: &[Event],
+        Publishing { broker, known, mut ends }: Publishing<'_>,
+    ) -> Outcome<Next> {
         let mut made = Vec::new();
         let mut since = Instant::now();
-        for event in &events {
+        for event in events {
             let began = Instant::now();
             let given_up = async {
                 self.draining.cancelled().await;
                 tokio::time::sleep(GRACE).await;
             };
-            let taken = tokio::select! {
-                taken = broker.publish(event, &mut ends) => taken,
-                () = given_up => break,
+            let taken = if known.contains(&event.name) {
+                Ok(())
+            } else {
+                tokio::select! {
+                    taken = broker.publish(event, &mut ends) => taken,
+                    () = given_up => break,
+                }
             };
             let failed = taken.is_err();
             made.push(self.attempted(event, began, taken));
@@ -121,6 +193,38 @@ impl WebhookSender {
             return Ok(Next::Continue);
         }
         timely(TURN, deliveries::record(&self.ctx, lease, &made)).await
+    }
+
+    /// Looks for the events that may have arrived, once for each topic, from the smallest of their places on.
+    async fn search(
+        &self,
+        lease: &EndpointLease,
+        broker: &JetStream,
+        events: &[Event],
+        ends: &mut Ends,
+    ) -> Outcome<Searched> {
+        let mut known = HashSet::new();
+        for mut search in searches(events, ends) {
+            loop {
+                match broker.search(&mut search, NOTED).await {
+                    Ok(true) => break,
+                    Ok(false) if self.draining.is_cancelled() => return Ok(Searched::Ended(Next::Continue)),
+                    Ok(false) => {}
+                    Err(fault) => return Ok(Searched::Failed(fault)),
+                }
+                let missing = events.iter().filter(|event| search.wanted.contains(&event.name));
+                let at = i64::try_from(search.at).unwrap_or(i64::MAX);
+                let places: Vec<(i64, i64)> = missing.map(|event| (event.id, at)).collect();
+                if !timely(TURN, deliveries::advance(&self.ctx, lease, &places)).await? {
+                    return Ok(Searched::Ended(Next::Lost));
+                }
+            }
+            // The end was asked for before, and is that of the subject even if the message at it is older than the place.
+            let end = ends.entry(search.topic).or_default();
+            *end = search.at.max(*end);
+            known.extend(search.found);
+        }
+        Ok(Searched::Found(known))
     }
 
     /// Commits where the log ends for the events that are published for the first time.
@@ -154,7 +258,11 @@ impl WebhookSender {
         Event {
             id: one.id,
             attempts: one.attempts,
-            name: format!("{}.{subscription}", one.webhook_id),
+            name: match one.replays {
+                0 => format!("{}.{subscription}", one.webhook_id),
+                // The broker would drop the name that it has.
+                replays => format!("{}.{subscription}.{replays}", one.webhook_id),
+            },
             topic: sink.topic_of(&one.kind, one.intent_id),
             position: one.position.map(|place| u64::try_from(place).unwrap_or_default()),
             headers,

@@ -1,8 +1,8 @@
 //! Mail over SMTP, to the server that the operator has set.
 
 use entente_domain::notifications::forms::Message;
-use entente_domain::webhooks::retries::Failure;
-use entente_kernel::notifications::sending::{Failed, SENDING};
+use entente_domain::webhooks::retries::{Failed, Failure};
+use entente_kernel::notifications::sending::SENDING;
 use entente_runtime::tls::Authorities;
 use lettre::message::Mailbox;
 use lettre::message::header::{ContentType, Header, HeaderName, HeaderValue};

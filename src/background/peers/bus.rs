@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{Client, ConnectOptions, Event, ServerAddr, Subscriber};
+use async_nats::{Client, Event, ServerAddr, Subscriber};
 use entente_bridges::Ctx;
 use entente_domain::canonical::{hex, sha256};
 use entente_kernel::nodes::{self, TOPIC, channel};
@@ -19,7 +19,9 @@ use futures_util::Stream as _;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::background::nats::options;
 use crate::config::bus::BusConfig;
+use crate::config::sinks::BUS_SUBJECTS;
 
 /// Time limit of an answer of the bus.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -123,15 +125,7 @@ impl Nats {
         let failed = |why: String| AppError::Unavailable(format!("the bus: {why}"));
         let address: ServerAddr = url.parse().map_err(|e: std::io::Error| failed(e.to_string()))?;
         let (established, connections) = watch::channel(0_u64);
-        let mut options = ConnectOptions::new();
-        if let Some((user, password)) = address.username().zip(address.password()) {
-            options = options.user_and_password(unescaped(user), unescaped(password));
-        } else if let Some(token) = address.username() {
-            options = options.token(unescaped(token));
-        }
-        let options = options
-            .name("entente")
-            .retry_on_initial_connect()
+        let options = options(&address)
             .ping_interval(PING)
             .connection_timeout(ANSWER)
             .reconnect_delay_callback(|attempts| REDIAL.min(Duration::from_millis(20 << attempts.min(8))))
@@ -151,7 +145,7 @@ impl Nats {
         // The servers' first key tells databases apart: all servers of one know it.
         let first = ctx.server_keys.known.first().map(|key| key.public_key.did()).unwrap_or_default();
         let digest: String = hex(&sha256(&first)).chars().take(16).collect();
-        Ok(Self { client, prefix: format!("entente.{digest}"), connections })
+        Ok(Self { client, prefix: format!("{BUS_SUBJECTS}.{digest}"), connections })
     }
 
     fn subject(&self, shard: u8) -> String {
@@ -183,22 +177,6 @@ impl Nats {
             Err(_late) => Err(AppError::Unavailable("the bus does not answer".to_owned())),
         }
     }
-}
-
-/// Returns a part of a URL as it was before it was escaped.
-fn unescaped(part: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::new(), part.as_bytes());
-    while let [first, tail @ ..] = rest {
-        let escaped = tail.get(..2).filter(|_| *first == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
-        if let Some(byte) = escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            bytes.push(byte);
-            rest = &tail[2..];
-        } else {
-            bytes.push(*first);
-            rest = tail;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// A listening end of the bus.

@@ -157,8 +157,8 @@ async fn the_doctor_finds_a_pooler_and_the_way_around_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_doctor_asks_the_brokers() {
     let (place, nats) = (Place::new("doctor-sinks"), Nats::streaming());
-    nats.stream("ENTENTE", "entente.>", json!({})).await;
-    let sink = |name: &str, url: &str, stream: &str| json!({ "name": name, "url": url, "stream": stream, "prefix": "entente." });
+    nats.stream("ENTENTE", "events.>", json!({})).await;
+    let sink = |name: &str, url: &str, stream: &str| json!({ "name": name, "url": url, "stream": stream, "prefix": "events." });
     let nowhere = format!("nats://entente:opensesame@127.0.0.1:{}", closed());
     let sinks = [
         sink("good", &nats.url(), "ENTENTE"),

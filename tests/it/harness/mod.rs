@@ -196,7 +196,11 @@ impl World {
         let settings = setup.settings.clone();
         let config = Config::read(&|name| match name {
             "ENTENTE_BIND" if !settings.iter().any(|(key, _)| *key == name) => Some("127.0.0.1:0".to_owned()),
-            "ENTENTE_WORKERS" | "ENTENTE_WEBHOOK_TIMEOUT_SECONDS" => Some("1".to_owned()),
+            "ENTENTE_WORKERS" | "ENTENTE_WEBHOOK_TIMEOUT_SECONDS"
+                if !settings.iter().any(|(key, _)| *key == name) =>
+            {
+                Some("1".to_owned())
+            }
             "ENTENTE_REFUSED_SUBSCRIBE_SECONDS" | "ENTENTE_RATE_PER_SECOND"
                 if !settings.iter().any(|(key, _)| *key == name) =>
             {

@@ -194,6 +194,11 @@ impl Stream {
         assert!(told["error"].is_null(), "{told}");
     }
 
+    /// Deletes its messages.
+    pub async fn purge(&self) {
+        self.ask("PURGE", json!({})).await;
+    }
+
     /// Deletes it.
     pub async fn delete(&self) {
         self.ask("DELETE", json!({})).await;

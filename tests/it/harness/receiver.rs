@@ -22,6 +22,8 @@ pub enum Act {
     Say(u16, &'static str),
     /// A status with a header.
     Header(u16, &'static str, String),
+    /// A status, after this time.
+    Late(Duration, u16),
     /// Never responds.
     Hang,
     /// Closes the connection.
@@ -165,6 +167,10 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
             Act::Say(status, body) => head(status, "", body.len()) + body,
             Act::Header(status, name, value) => head(status, &format!("{name}: {value}\r\n"), 0),
             Act::Admit(one) => head(if authorization.as_deref() == Some(one) { 200 } else { 401 }, "", 0),
+            Act::Late(time, status) => {
+                tokio::time::sleep(time).await;
+                head(status, "", 0)
+            }
             Act::Hang => return std::future::pending().await,
             Act::Close => return,
             Act::Drip(status) => {

@@ -21,7 +21,7 @@ use crate::harness::{Client, Event, Receiver, Setup, Sse, Value, World, json, se
 async fn take_back(pool: &Pool) {
     let text = "
         DROP TRIGGER mark_logs ON intent_clock; DROP TRIGGER mark_new_logs ON intent_clock;
-        DROP TRIGGER mark_jobs ON job_events; DROP TRIGGER mark_sent ON aee_envelopes; DROP TRIGGER mark_approved ON aee_envelopes;
+        DROP TRIGGER mark_jobs ON job_events; DROP TRIGGER wake_receivers ON job_events; DROP FUNCTION wake_receivers; DROP TRIGGER mark_sent ON aee_envelopes; DROP TRIGGER mark_approved ON aee_envelopes;
         DROP TABLE notifications, contact_points, push_keys;
         DROP VIEW log_order_empty; DROP FUNCTION require_epoch, require_lease, require_task, require_job; DROP TABLE agent_sessions;
         DROP TABLE provider_accounts, provider_logins, bundles, bundle_lines; DROP INDEX events_proved;
@@ -48,7 +48,7 @@ async fn take_back(pool: &Pool) {
         ALTER TABLE jobs DROP COLUMN key_id, DROP COLUMN owner;
         ALTER TABLE job_clock DROP COLUMN reserves;
         ALTER TABLE job_reservations DROP COLUMN model;
-        ALTER TABLE webhook_endpoints DROP COLUMN hears_from, DROP COLUMN format; ALTER TABLE webhook_deliveries DROP COLUMN position;
+        ALTER TABLE webhook_endpoints DROP COLUMN hears_from, DROP COLUMN format; ALTER TABLE webhook_deliveries DROP COLUMN position, DROP COLUMN replays;
         ALTER TABLE triggers DROP COLUMN hears_from;
         ALTER TABLE webhook_cursor DROP COLUMN global, DROP COLUMN global_seq;
         ALTER TABLE trigger_cursor DROP COLUMN global, DROP COLUMN global_seq;

@@ -61,6 +61,14 @@ pub enum Update {
     ArtifactUpdate(ArtifactUpdate),
 }
 
+impl Update {
+    /// Whether it is the task's end.
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        matches!(self, Self::StatusUpdate(update) if update.status.state.is_terminal())
+    }
+}
+
 /// The end of a job.
 #[derive(Debug, Clone)]
 pub enum End {

@@ -1,12 +1,18 @@
 //! Push notifications: receivers that a client names for a task, and what they are sent (A2A §4.3).
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::errors::{Failure, Fault};
+use crate::canonical::{hex, sha256};
 use crate::egress::{Allowed, judge, judge_secret};
 
 /// Most receivers of one task.
 pub const RECEIVERS_MOST: usize = 10;
+
+/// Most receivers of one principal at tasks that are not over.
+pub const RECEIVERS_OF_PRINCIPAL_MOST: i64 = 5_000;
 
 /// Most bytes of an id.
 const ID_BYTES: usize = 200;
@@ -15,11 +21,11 @@ const URL_BYTES: usize = 2_048;
 /// Most bytes of a token, and of credentials: they become headers.
 const SECRET_BYTES: usize = 4_096;
 
-/// Header with the client's token (A2A §4.3.3).
+/// Header with the client's token, as A2A's SDKs name it.
 pub const TOKEN_HEADER: &str = "x-a2a-notification-token";
 
 /// How the receiver knows the sender (A2A §4.3.2).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authentication {
     /// Scheme of HTTP authentication, such as `Bearer`.
     #[serde(default)]
@@ -30,10 +36,10 @@ pub struct Authentication {
 }
 
 /// A receiver of a task's updates (A2A §4.3.1).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PushConfig {
-    /// Id within the task; the task's id if the client names none, so a repeated request makes no second receiver.
+    /// Id within the task; without one always the same for one principal, so a repeated request makes no second receiver.
     #[serde(default)]
     pub id: String,
     /// The task.
@@ -42,7 +48,7 @@ pub struct PushConfig {
     /// URL that updates are sent to.
     #[serde(default)]
     pub url: String,
-    /// Text that each update carries in the header [`TOKEN_HEADER`].
+    /// Text that each update carries in the header [`TOKEN_HEADER`]. It is not shown again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// Authentication of the sender.
@@ -73,8 +79,25 @@ pub struct PushListQuery {
 /// Receivers of a task.
 #[derive(Debug, Serialize)]
 pub struct PushList {
-    /// They, oldest first. All are on one page.
+    /// They, oldest first. All are on one page, whatever page the client asks for: there are few.
     pub configs: Vec<PushConfig>,
+}
+
+impl fmt::Debug for Authentication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authentication").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PushConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, task_id, url: _, token: _, authentication } = self;
+        f.debug_struct("PushConfig")
+            .field("id", id)
+            .field("task_id", task_id)
+            .field("authentication", authentication)
+            .finish_non_exhaustive()
+    }
 }
 
 impl PushConfig {
@@ -111,23 +134,31 @@ impl PushConfig {
             }
             credentials.as_deref().map_or(Ok(()), |text| header("authentication.credentials", text))?;
         }
-        let has_secret = authentication.as_ref().is_some_and(|auth| auth.credentials.is_some());
+        let has_secret =
+            token.is_some() || authentication.as_ref().is_some_and(|auth| auth.credentials.is_some());
         let judged =
             if has_secret { judge_secret(&self.url, allowed) } else { judge(&self.url, allowed, https_only) };
         judged.map_err(|fault| wrong(format!("`url` cannot be used: {fault}.")))?;
         Ok(Self { token, authentication, ..self })
     }
 
-    /// Returns the receiver as one of this task, with the id that it has by default.
+    /// Returns the id by default of a principal's receiver, if another one's has the task's.
     #[must_use]
-    pub fn of_task(self, task: &str) -> Self {
-        let id = if self.id.is_empty() { task.to_owned() } else { self.id };
+    pub fn id_of(task: &str, principal: &str) -> String {
+        format!("{task}.{}", hex(&sha256(principal)[..8]))
+    }
+
+    /// Returns the receiver as one of this task, with an id by default.
+    #[must_use]
+    pub fn of_task(self, task: &str, default: &str) -> Self {
+        let id = if self.id.is_empty() { default.to_owned() } else { self.id };
         Self { id, task_id: task.to_owned(), ..self }
     }
 
-    /// Returns it without its credentials.
+    /// Returns it without its secrets: others than its client may read it.
     #[must_use]
     pub fn shown(mut self) -> Self {
+        self.token = None;
         if let Some(auth) = &mut self.authentication {
             auth.credentials = None;
         }

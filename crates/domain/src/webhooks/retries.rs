@@ -65,6 +65,31 @@ impl Failure {
     }
 }
 
+/// A failed attempt at sending something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// How it failed.
+    pub failure: Failure,
+    /// The same in words.
+    pub error: String,
+    /// Seconds after which the receiver asks to be retried.
+    pub retry_after: Option<u32>,
+}
+
+impl Failed {
+    /// An attempt without an answer, for this reason.
+    #[must_use]
+    pub fn silent(failure: Failure, error: String) -> Self {
+        Self { failure, error, retry_after: None }
+    }
+
+    /// An attempt whose receiver did not answer in time.
+    #[must_use]
+    pub fn timed_out() -> Self {
+        Self::silent(Failure::TimedOut, "it did not answer in time".to_owned())
+    }
+}
+
 /// Returns the milliseconds until the next attempt after `made` attempts; `None` if there are no attempts left, or if another one
 /// would be in vain.
 ///
@@ -90,9 +115,12 @@ pub fn again_after(made: u32, failure: Failure, retry_after: Option<u32>, chance
 /// failure is not the receiver's.
 #[must_use]
 pub fn pause(failures: u32, failure: Failure, retry_after: Option<u32>) -> u32 {
-    if !failure.of_receiver() {
-        return 0;
-    }
+    if failure.of_receiver() { growing_pause(failures, failure, retry_after) } else { 0 }
+}
+
+/// Returns the pause in seconds after `failures` consecutive failures, whoever's they are.
+#[must_use]
+pub fn growing_pause(failures: u32, failure: Failure, retry_after: Option<u32>) -> u32 {
     let (first, longest) = PAUSE_SECONDS;
     let grown = first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(longest);
     let asked = retry_after.unwrap_or(0).min(longest);

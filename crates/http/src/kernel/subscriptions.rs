@@ -70,7 +70,7 @@ struct SubscriptionBody {
     #[schema(example = "events")]
     sink: Option<String>,
     /// Topic at that broker.
-    #[schema(example = "entente.{intent_id}.{type}")]
+    #[schema(example = "events.{intent_id}.{type}")]
     topic: Option<String>,
     /// Whether the endpoint has neither expired nor been disabled.
     active: bool,
@@ -168,7 +168,7 @@ struct SubscribeBody {
     #[schema(example = "events")]
     sink: Option<String>,
     /// Topic at the `sink` (a subject of NATS), within what the operator allows; `{intent_id}` and `{type}` are those of each event.
-    #[schema(example = "entente.{intent_id}.{type}")]
+    #[schema(example = "events.{intent_id}.{type}")]
     topic: Option<String>,
     /// Only events of this intent; defaults to everything visible to the subscriber.
     #[serde(alias = "intentId")]

@@ -12,7 +12,7 @@ use entente_domain::ids::{IntentId, NodeId};
 use entente_domain::log::events::Kind;
 use entente_domain::notifications::forms::WaitingItem;
 use entente_domain::notifications::{ContactKind, REMINDERS, Reason, SPACING_SECONDS, Topic};
-use entente_domain::webhooks::retries::{Failure, again_after, given_up, pause};
+use entente_domain::webhooks::retries::{Failed, again_after, given_up, pause};
 
 use super::contact_points::event_draft;
 use super::queue::{self, Change, Due};
@@ -59,17 +59,6 @@ pub struct Outgoing {
     /// Name of the message that is the same in every attempt, for receivers that drop repetitions.
     pub id: String,
     due: Vec<Due>,
-}
-
-/// How an attempt failed.
-#[derive(Debug)]
-pub struct Failed {
-    /// Kind of failure.
-    pub failure: Failure,
-    /// The error, for the person.
-    pub error: String,
-    /// Seconds after which the receiver asks to be retried.
-    pub retry_after: Option<u32>,
 }
 
 /// Claims leases on up to `limit` contact points of these kinds with something to send, longest due first.

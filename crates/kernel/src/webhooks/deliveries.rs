@@ -76,6 +76,8 @@ pub struct Due {
     pub kind: String,
     /// Where the broker's log ended at its first attempt, if it may have been published.
     pub position: Option<i64>,
+    /// How often it was asked for again.
+    pub replays: u32,
     /// Number of earlier attempts.
     pub attempts: u32,
 }
@@ -136,11 +138,13 @@ pub enum Next {
 pub async fn claim(ctx: &Ctx, node: NodeId, limit: usize) -> Outcome<Vec<EndpointLease>> {
     let now = ctx.now();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let claimed = endpoint_leases::claim(&ctx.pool, node, now, now + lasting(ctx), limit).await?;
+    let claimed = endpoint_leases::claim(&ctx.pool, node, now, now + lease_time(ctx), limit).await?;
     Ok(claimed.into_iter().map(|(endpoint_id, fence)| EndpointLease { endpoint_id, node, fence }).collect())
 }
 
-fn lasting(ctx: &Ctx) -> TimeDelta {
+/// Returns how long a lease on a receiver lasts: the time of one request, and some for the work around it.
+#[must_use]
+pub fn lease_time(ctx: &Ctx) -> TimeDelta {
     let attempt = i64::try_from(ctx.settings.webhooks.timeout.as_secs()).unwrap_or(i64::MAX);
     TimeDelta::seconds(attempt.saturating_add(LEASE_SECONDS))
 }
@@ -248,7 +252,23 @@ pub async fn begin(ctx: &Ctx, lease: &EndpointLease, positions: &[(i64, i64)]) -
     let mut tx = ctx.begin(&[]).await?;
     let Some(health) = endpoint_leases::lock(&mut tx, lease).await? else { return Ok(false) };
     rows::save_positions(&mut tx, positions).await?;
-    endpoint_leases::prolong(&mut tx, lease, &health, now + lasting(ctx)).await?;
+    endpoint_leases::prolong(&mut tx, lease, &health, now + lease_time(ctx)).await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
+/// Notes that deliveries are not at their broker before these places, and extends the lease; false if another server holds it now.
+///
+/// So a long search keeps its lease, and whoever goes on with it does not begin anew.
+///
+/// # Errors
+/// A database error.
+pub async fn advance(ctx: &Ctx, lease: &EndpointLease, positions: &[(i64, i64)]) -> Outcome<bool> {
+    let now = ctx.now();
+    let mut tx = ctx.begin(&[]).await?;
+    let Some(health) = endpoint_leases::lock(&mut tx, lease).await? else { return Ok(false) };
+    rows::advance_positions(&mut tx, positions).await?;
+    endpoint_leases::prolong(&mut tx, lease, &health, now + lease_time(ctx)).await?;
     tx.commit().await?;
     Ok(true)
 }
@@ -273,7 +293,10 @@ pub async fn record(ctx: &Ctx, lease: &EndpointLease, made: &[Attempted]) -> Out
             (Some(_), Some(wait)) => (DeliveryStatus::Waiting, Some(now + millis(wait))),
             (Some(_), None) => (DeliveryStatus::Failed, None),
         };
-        changes.push(rows::Change { id: one.id, attempts: one.attempts, status, again });
+        // An attempt that keeps its place is none of the schedule, by which a server of the release before would go on.
+        let kept = one.failure.is_some_and(Failure::keeps_place);
+        let attempts = if kept { one.attempts.saturating_sub(1) } else { one.attempts };
+        changes.push(rows::Change { id: one.id, attempts, status, again });
         match one.failure {
             None => health.succeeded(one.at),
             Some(how) => {
@@ -294,7 +317,7 @@ pub async fn record(ctx: &Ctx, lease: &EndpointLease, made: &[Attempted]) -> Out
     let mint = |at| AttemptId::mint(at, &*ctx.chance);
     rows::change(&mut tx, &changes, now).await?;
     rows::insert_attempts(&mut tx, made, mint).await?;
-    endpoint_leases::prolong(&mut tx, lease, &health, now + lasting(ctx)).await?;
+    endpoint_leases::prolong(&mut tx, lease, &health, now + lease_time(ctx)).await?;
     if next == Next::Pause && rows::waits_more_than(&mut tx, lease.endpoint_id, BACKLOG).await? {
         next = Next::Disable(DisabledReason::Backlog);
     }

@@ -245,11 +245,8 @@ pub async fn change(
         check_url(ctx, ask.url.as_deref())?;
     }
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
-    let stored = reachable(work.conn(), caller, id).await?;
+    let stored = changeable(work.conn(), caller, id).await?;
     let before = &stored.endpoint;
-    if before.sink().is_some() {
-        caller.require(Scope::Admin)?;
-    }
     let own = before.principal_id == caller.principal();
     if !own && (ask.url.is_some() || ask.event_types.is_some() || ask.expires_at.is_some()) {
         let message =
@@ -287,7 +284,7 @@ pub async fn rotate(
     overlap_seconds: u32,
 ) -> Outcome<EndpointView> {
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
-    let stored = reachable(work.conn(), caller, id).await?;
+    let stored = changeable(work.conn(), caller, id).await?;
     let mut endpoint = stored.endpoint;
     if endpoint.principal_id != caller.principal() {
         let message = "Only its owner gives an endpoint another secret.";
@@ -311,7 +308,7 @@ pub async fn rotate(
 /// The caller has no such endpoint.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<()> {
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
-    let endpoint = reachable(work.conn(), caller, id).await?.endpoint;
+    let endpoint = changeable(work.conn(), caller, id).await?.endpoint;
     let (conn, log) = work.parts();
     take_away(conn, ctx, log, &endpoint, &caller.agent).await?;
     work.commit().await
@@ -444,6 +441,16 @@ pub(crate) async fn reachable(conn: &mut PgConnection, caller: &Caller, id: Endp
     require_any(caller)?;
     let found = find(conn, id).await?.filter(|stored| may_manage(caller, &stored.endpoint));
     found.ok_or_else(|| not_found("subscription"))
+}
+
+/// Loads an endpoint for an operation that changes it, or by which something is sent to it: what goes to a sink is an operator's
+/// decision.
+pub(crate) async fn changeable(conn: &mut PgConnection, caller: &Caller, id: EndpointId) -> Outcome<Stored> {
+    let stored = reachable(conn, caller, id).await?;
+    if stored.endpoint.sink().is_some() {
+        caller.require(Scope::Admin)?;
+    }
+    Ok(stored)
 }
 
 /// Requires that deliveries to the endpoint are sent at this moment.

@@ -46,7 +46,7 @@ struct Replay {
 /// Fails if the caller has no such endpoint, or if nothing is delivered to it.
 pub async fn begin(ctx: &Ctx, caller: &Caller, id: EndpointId, since: Timestamp) -> Outcome<()> {
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
-    let stored = endpoints::reachable(work.conn(), caller, id).await?;
+    let stored = endpoints::changeable(work.conn(), caller, id).await?;
     endpoints::require_live(&stored.endpoint, work.now())?;
     if stored.endpoint.kind == EndpointKind::Mailbox {
         let message =

@@ -14,7 +14,7 @@ pub use conversation::{Conversation, Position, chunks, conversation, positions};
 pub use letters::{beside, resolve};
 pub use pushes::{
     Pending, PushFailure, add_receiver, claim_pushes, end_push, load_push, receivers, record_push,
-    remove_receiver,
+    remove_receiver, require_receiver,
 };
 pub use rerun::{Again, Rerun, RerunAsk, rerun, rerun_found};
 pub use search::{Counts, JobSearch, count, search};

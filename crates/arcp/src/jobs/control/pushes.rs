@@ -5,13 +5,14 @@
 //! that fails holds the later ones up, so a receiver sees them in order. `src/background/pushing.rs` sends.
 
 use chrono::TimeDelta;
-use entente_domain::a2a::pushes::{PushConfig, RECEIVERS_MOST};
+use entente_domain::a2a::pushes::{PushConfig, RECEIVERS_MOST, RECEIVERS_OF_PRINCIPAL_MOST};
 use entente_domain::arcp::jobs::Job;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, KeyId, NodeId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::webhooks::retries::{self, given_up};
+use entente_kernel::webhooks::deliveries::lease_time;
 use entente_kernel::webhooks::endpoints::grants;
 use entente_kernel::{AppError, Caller, Outcome};
 use sqlx::PgConnection;
@@ -19,17 +20,18 @@ use sqlx::PgConnection;
 use crate::Ctx;
 use crate::jobs::log::Stored;
 use crate::jobs::reading::{events, visible};
-use crate::jobs::records::pushes::{self as rows, Noted, Place, PushLease};
+use crate::jobs::records::pushes::{self as rows, Noted, Place, PushLease, Receiver};
 
-/// Seconds that a lease lasts beyond the time limit of one request: short, because a dead server keeps it that long.
-const LEASE_SECONDS: i64 = 10;
-
-/// Shortest pause in seconds after a failure.
-const PAUSE_SECONDS: u32 = 1;
-
-/// Attempts at an update that its receiver rejects. Then the next one is sent: the end of the task should arrive although a
-/// piece of an artifact is too large.
+/// Attempts at an update that its receiver rejects for what it is. Then the next one is sent: the end of the task should arrive
+/// although a piece of an artifact is too large.
 const REJECTIONS: u32 = 3;
+
+/// Statuses by which a receiver rejects an update for what it is: too large, or not understood. Any other one may concern the
+/// receiver or its address, so that the update may be taken later.
+const REJECTED: [u16; 2] = [413, 422];
+
+/// Part of a server's leases that the receivers of one principal may hold.
+const SHARE: usize = 4;
 
 /// A receiver with what it is to be sent.
 #[derive(Debug)]
@@ -52,19 +54,36 @@ pub struct Pending {
 #[derive(Debug)]
 pub struct PushFailure {
     /// How it failed.
-    pub how: retries::Failure,
-    /// The same in words.
-    pub why: String,
-    /// Seconds after which the receiver asks to be retried.
-    pub retry_after: Option<u32>,
-    /// The place after the update that failed.
-    pub beyond: Place,
+    pub how: retries::Failed,
+    /// The place after the update that failed; none for a task's end, which is never left out.
+    pub beyond: Option<Place>,
 }
 
-/// Creates or changes a receiver of a job's updates. A new one begins at `place`.
+/// Requires that the caller may add a receiver, to a job if it is there, before anything else is done.
 ///
 /// # Errors
-/// The caller may not read the job, has another's id, or the job has [`RECEIVERS_MOST`] receivers.
+/// The caller may not read the job, has another's id, or the job or the principal has as many receivers as there may be.
+pub async fn require_receiver(
+    ctx: &Ctx,
+    caller: &Caller,
+    job: Option<JobId>,
+    config: &PushConfig,
+) -> Outcome<()> {
+    caller.require(Scope::JobsWrite)?;
+    let mut conn = ctx.pool.acquire().await?;
+    match job {
+        Some(job) => {
+            visible(ctx, &mut conn, caller, job).await?;
+            admitted(&mut conn, caller, job, config).await.map(drop)
+        }
+        None => require_room(&mut conn, caller).await,
+    }
+}
+
+/// Creates or changes a receiver of a job's updates, and returns it. A new one begins at `place`.
+///
+/// # Errors
+/// See [`require_receiver`].
 pub async fn add_receiver(
     ctx: &Ctx,
     caller: &Caller,
@@ -72,28 +91,62 @@ pub async fn add_receiver(
     config: &PushConfig,
     context: &str,
     place: Place,
-) -> Outcome<()> {
+) -> Outcome<PushConfig> {
     caller.require(Scope::JobsWrite)?;
     let mut tx = ctx.begin(&[]).await?;
     visible(ctx, &mut tx, caller, job).await?;
     // One at a time for each job, so that the limit holds.
     rows::lock(&mut tx, job).await?;
-    let known = rows::load(&mut tx, job).await?;
+    let config = admitted(&mut tx, caller, job, config).await?;
+    let fence = i64::from(u32::try_from(ctx.chance.bits() & u128::from(u32::MAX)).unwrap_or(0));
+    rows::put(&mut tx, caller, job, (&config, context, place), (ctx.now(), fence)).await?;
+    tx.commit().await?;
+    Ok(config)
+}
+
+/// Returns the receiver with its id, if the caller may add it to the job or change it there.
+async fn admitted(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    job: JobId,
+    config: &PushConfig,
+) -> Outcome<PushConfig> {
+    let known = rows::load(conn, job).await?;
+    let principal = &caller.grant.key.principal_id;
+    let config = named(config, job, principal, &known);
     match known.iter().find(|known| known.config.id == config.id) {
-        Some(other) if other.principal_id != caller.grant.key.principal_id => {
+        Some(other) if other.principal_id != *principal => {
             let message = "Somebody else's receiver of this task has that id. Choose another one.";
             return Err(Refusal::new(Code::AlreadyExists, message).into());
         }
+        Some(_) => {}
         None if known.len() >= RECEIVERS_MOST => {
             let message =
                 format!("The task has {RECEIVERS_MOST} receivers, the most there are. Delete one first.");
             return Err(Refusal::new(Code::Unprocessable, message).into());
         }
-        Some(_) | None => {}
+        None => require_room(conn, caller).await?,
     }
-    rows::put(&mut tx, caller, job, (config, context, place), ctx.now()).await?;
-    tx.commit().await?;
-    Ok(())
+    Ok(config)
+}
+
+/// Returns the receiver with the id that it has by default: always the same for one principal, and not another's.
+fn named(config: &PushConfig, job: JobId, principal: &str, known: &[Receiver]) -> PushConfig {
+    let task = job.to_string();
+    let own = PushConfig::id_of(&task, principal);
+    let has_own = known.iter().any(|one| one.config.id == own);
+    let is_taken = known.iter().any(|one| one.config.id == task && one.principal_id != principal);
+    config.clone().of_task(&task, if has_own || is_taken { &own } else { &task })
+}
+
+async fn require_room(conn: &mut PgConnection, caller: &Caller) -> Outcome<()> {
+    if !rows::has_as_many(conn, &caller.grant.key.principal_id, RECEIVERS_OF_PRINCIPAL_MOST).await? {
+        return Ok(());
+    }
+    let message = format!(
+        "You have {RECEIVERS_OF_PRINCIPAL_MOST} receivers at tasks that are not over, the most there are. Delete some, or follow the task by a stream."
+    );
+    Err(Refusal::new(Code::Unprocessable, message).into())
 }
 
 /// Returns the caller's receivers of a job's updates, oldest first; an operator sees all.
@@ -128,19 +181,15 @@ fn is_theirs(caller: &Caller, principal: &str) -> bool {
     caller.grant.key.principal_id == principal || caller.has(Scope::Admin)
 }
 
-/// Claims leases on up to `limit` receivers for whom something has happened, longest waiting first.
+/// Claims leases on up to `limit` of a server's `all` for receivers to which something has happened, longest waiting first. One
+/// principal's hold a part of all, so that those that hang keep nobody else waiting.
 ///
 /// # Errors
 /// A database error.
-pub async fn claim_pushes(ctx: &Ctx, node: NodeId, limit: usize) -> Outcome<Vec<PushLease>> {
+pub async fn claim_pushes(ctx: &Ctx, node: NodeId, limit: usize, all: usize) -> Outcome<Vec<PushLease>> {
     let now = ctx.now();
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    rows::claim(&ctx.pool, node, now, now + lasting(ctx), limit).await
-}
-
-fn lasting(ctx: &Ctx) -> TimeDelta {
-    let attempt = i64::try_from(ctx.settings.webhooks.timeout.as_secs()).unwrap_or(i64::MAX);
-    TimeDelta::seconds(attempt.saturating_add(LEASE_SECONDS))
+    let many = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    rows::claim(&ctx.pool, node, now, now + lease_time(ctx), (many(limit), many(all.div_ceil(SHARE)))).await
 }
 
 /// Loads what a receiver is to be sent; `None` if the lease is lost or the receiver is gone. A receiver whose key may no longer
@@ -177,7 +226,8 @@ async fn caller(conn: &mut PgConnection, key: KeyId, agent: &str, now: Timestamp
 
 async fn drop_receiver<T>(ctx: &Ctx, lease: &PushLease, why: &str) -> Outcome<Option<T>> {
     if rows::delete_held(&ctx.pool, lease).await? {
-        tracing::info!(job.id = %lease.job, receiver = lease.id, reason = why, "a receiver of push notifications was deleted");
+        ctx.metrics.task_push("dropped");
+        tracing::warn!(job.id = %lease.job, receiver = lease.id, reason = why, "a receiver of push notifications was deleted");
     }
     Ok(None)
 }
@@ -194,34 +244,38 @@ pub async fn record_push(
     failure: Option<PushFailure>,
 ) -> Outcome<bool> {
     let now = ctx.now();
-    let advanced = reached.seq > before.place.seq;
     let Some(failure) = failure else {
         let due = (!reached.told.is_terminal()).then_some(now);
         let noted = Noted { place: reached, due, failures: 0, failing_since: None, error: None };
-        return Ok(rows::note(&ctx.pool, lease, &noted, now + lasting(ctx)).await? && due.is_some());
+        return Ok(rows::note(&ctx.pool, lease, &noted, now + lease_time(ctx)).await? && due.is_some());
     };
+    let advanced = reached.is_beyond(before.place);
     let (failures, since) = if advanced { (0, None) } else { (before.failures, before.failing_since) };
     let (failures, since) = (failures.saturating_add(1), since.unwrap_or(now));
-    if failure.how.gone() || given_up(since, now) {
-        drop_receiver::<()>(ctx, lease, &failure.why).await?;
+    let PushFailure { how: retries::Failed { failure, error, retry_after }, beyond } = failure;
+    if failure.gone() || given_up(since, now) {
+        drop_receiver::<()>(ctx, lease, &error).await?;
         return Ok(false);
     }
-    let is_skipped = !failure.how.of_receiver() && failures >= REJECTIONS;
-    let pause = retries::pause(failures, failure.how, failure.retry_after).max(PAUSE_SECONDS);
-    let place = if is_skipped { failure.beyond } else { reached };
-    let is_over = is_skipped && place.told.is_terminal();
+    let is_rejected = matches!(failure, retries::Failure::Status(status) if REJECTED.contains(&status));
+    let left_out = beyond.filter(|_| is_rejected && failures >= REJECTIONS);
+    ctx.metrics.task_push(if left_out.is_some() { "left_out" } else { "retried" });
+    if failures == 1 || left_out.is_some() {
+        tracing::warn!(job.id = %lease.job, receiver = lease.id, left_out = left_out.is_some(), reason = error, "a push notification failed");
+    }
+    let pause = retries::growing_pause(failures, failure, retry_after);
     let noted = Noted {
-        place,
-        due: (!is_over).then_some(now + TimeDelta::seconds(i64::from(pause))),
-        failures: if is_skipped { 0 } else { failures },
-        failing_since: (!is_skipped).then_some(since),
-        error: Some(failure.why),
+        place: left_out.unwrap_or(reached),
+        due: Some(now + TimeDelta::seconds(i64::from(pause))),
+        failures: if left_out.is_some() { 0 } else { failures },
+        failing_since: left_out.is_none().then_some(since),
+        error: Some(error),
     };
-    rows::note(&ctx.pool, lease, &noted, now + lasting(ctx)).await?;
+    rows::note(&ctx.pool, lease, &noted, now + lease_time(ctx)).await?;
     Ok(false)
 }
 
-/// Releases a lease.
+/// Releases a lease. The receiver is idle if it was sent everything.
 ///
 /// # Errors
 /// A database error.

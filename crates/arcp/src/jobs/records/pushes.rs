@@ -10,13 +10,29 @@ use uuid::Uuid;
 
 use crate::columns::number;
 
-/// Place in a job's events.
+/// Place in the updates that a job's events are.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
-    /// Number of the last event that the receiver knows.
+    /// Number of the last event that the receiver knows as a whole.
     pub seq: i64,
-    /// The state that the receiver knows.
+    /// The state that it was told by then.
     pub told: TaskState,
+    /// Updates of the next event that are behind it.
+    pub sent: usize,
+}
+
+impl Place {
+    /// Returns the place after an event.
+    #[must_use]
+    pub fn after(seq: i64, told: TaskState) -> Self {
+        Self { seq, told, sent: 0 }
+    }
+
+    /// Returns whether it is farther than another one.
+    #[must_use]
+    pub fn is_beyond(self, other: Self) -> bool {
+        (self.seq, self.sent) > (other.seq, other.sent)
+    }
 }
 
 /// A lease on a receiver.
@@ -78,6 +94,7 @@ struct Row {
     credentials: Option<String>,
     position: i64,
     told: String,
+    sent: i32,
     failures: i32,
     failing_since: Option<Timestamp>,
 }
@@ -100,7 +117,11 @@ impl Row {
             principal_id: self.principal_id,
             agent_id: self.agent_id,
             context: self.context,
-            place: Place { seq: self.position, told },
+            place: Place {
+                seq: self.position,
+                told,
+                sent: usize::try_from(number(self.sent)?).unwrap_or(usize::MAX),
+            },
             failures: number(self.failures)?,
             failing_since: self.failing_since,
         })
@@ -123,10 +144,10 @@ pub(in crate::jobs) async fn lock(conn: &mut PgConnection, job: JobId) -> Outcom
 pub(in crate::jobs) async fn load(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<Receiver>> {
     let rows = sqlx::query_as!(
         Row,
-        "-- task_pushes::load
-         SELECT id, key_id, principal_id, agent_id, context, url, token, scheme, credentials, position, told, failures,
-                failing_since
-         FROM task_pushes WHERE job_id = $1 ORDER BY created_at, id",
+        r#"-- task_pushes::load
+         SELECT id, key_id, principal_id, agent_id, context, url, token, scheme, credentials, position, told,
+                CASE WHEN sent_of = position THEN sent ELSE 0 END AS "sent!", failures, failing_since
+         FROM task_pushes WHERE job_id = $1 ORDER BY created_at, id"#,
         job.uuid()
     )
     .fetch_all(conn)
@@ -134,24 +155,44 @@ pub(in crate::jobs) async fn load(conn: &mut PgConnection, job: JobId) -> Outcom
     rows.into_iter().map(|row| row.receiver(job)).collect()
 }
 
-/// Inserts a receiver, or changes where it is and how it knows the sender.
+/// Returns whether a principal has `most` receivers at tasks that are not over.
+pub(in crate::jobs) async fn has_as_many(
+    conn: &mut PgConnection,
+    principal: &str,
+    most: i64,
+) -> Outcome<bool> {
+    let has = sqlx::query_scalar!(
+        r#"-- task_pushes::has_as_many
+         SELECT count(*) >= $2 AS "has!" FROM (
+             SELECT 1 FROM task_pushes WHERE principal_id = $1 AND due_at IS NOT NULL LIMIT $2) p"#,
+        principal,
+        most
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(has)
+}
+
+/// Inserts a receiver, or changes where it is and how it knows the sender. Whoever sends to the former address loses its lease;
+/// the fence of a new receiver begins at `fence`, so that the lease on a deleted one with its id stays lost.
 pub(in crate::jobs) async fn put(
     conn: &mut PgConnection,
     caller: &Caller,
     job: JobId,
     receiver: (&PushConfig, &str, Place),
-    now: Timestamp,
+    (now, fence): (Timestamp, i64),
 ) -> Outcome<()> {
     let (config, context, place) = receiver;
     let authentication = config.authentication.as_ref();
     sqlx::query!(
         "-- task_pushes::put
          INSERT INTO task_pushes AS t (job_id, id, key_id, principal_id, agent_id, context, url, token, scheme, credentials,
-                                       created_at, position, told, due_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+                                       created_at, position, told, due_at, fence)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
          ON CONFLICT (job_id, id) DO UPDATE SET
              key_id = excluded.key_id, agent_id = excluded.agent_id, url = excluded.url, token = excluded.token,
              scheme = excluded.scheme, credentials = excluded.credentials, failures = 0, failing_since = NULL,
+             fence = t.fence + 1, claimed_by = NULL, claimed_until = NULL, behind = true,
              due_at = CASE WHEN t.due_at IS NULL THEN NULL ELSE excluded.due_at END",
         job.uuid(),
         config.id,
@@ -167,7 +208,8 @@ pub(in crate::jobs) async fn put(
         place.seq,
         place.told.as_str(),
         // Nothing follows the end.
-        (!place.told.is_terminal()).then_some(now)
+        (!place.told.is_terminal()).then_some(now),
+        fence
     )
     .execute(conn)
     .await?;
@@ -187,26 +229,36 @@ pub(in crate::jobs) async fn delete(conn: &mut PgConnection, job: JobId, id: &st
     Ok(())
 }
 
-/// Claims leases on receivers whose job has events that they were not sent.
+/// Claims leases on up to `limit` receivers whose job has events that they were not sent. The receivers of each principal get their
+/// turn, and those of one hold up to `share` leases of a server.
 pub(in crate::jobs) async fn claim(
     pool: &Pool,
     node: NodeId,
     now: Timestamp,
     until: Timestamp,
-    limit: i64,
+    (limit, share): (i64, i64),
 ) -> Outcome<Vec<PushLease>> {
     let rows = sqlx::query!(
         "-- task_pushes::claim
+         WITH held AS (
+             SELECT principal_id, count(*) AS leases FROM task_pushes WHERE claimed_by = $1 AND claimed_until > $2 GROUP BY principal_id
+         ), due AS (
+             SELECT job_id, id, principal_id, row_number() OVER (PARTITION BY principal_id ORDER BY due_at, job_id, id) AS turn
+             FROM task_pushes WHERE due_at <= $2 AND behind AND (claimed_until IS NULL OR claimed_until <= $2)
+         )
          UPDATE task_pushes SET claimed_by = $1, claimed_until = $3, fence = fence + 1
          WHERE (job_id, id) IN (
-             SELECT p.job_id, p.id FROM task_pushes p JOIN job_clock c ON c.job_id = p.job_id
-             WHERE p.due_at <= $2 AND c.last_seq > p.position AND (p.claimed_until IS NULL OR p.claimed_until <= $2)
-             ORDER BY p.due_at LIMIT $4 FOR UPDATE OF p SKIP LOCKED)
+             SELECT p.job_id, p.id
+             FROM due d JOIN task_pushes p ON p.job_id = d.job_id AND p.id = d.id LEFT JOIN held h ON h.principal_id = d.principal_id
+             WHERE d.turn + coalesce(h.leases, 0) <= $5
+               AND p.due_at <= $2 AND p.behind AND (p.claimed_until IS NULL OR p.claimed_until <= $2)
+             ORDER BY d.turn + coalesce(h.leases, 0), p.due_at LIMIT $4 FOR UPDATE OF p SKIP LOCKED)
          RETURNING job_id, id, fence",
         node.uuid(),
         now,
         until,
-        limit
+        limit,
+        share
     )
     .fetch_all(pool)
     .await?;
@@ -220,10 +272,10 @@ pub(in crate::jobs) async fn claim(
 pub(in crate::jobs) async fn held(conn: &mut PgConnection, lease: &PushLease) -> Outcome<Option<Receiver>> {
     let row = sqlx::query_as!(
         Row,
-        "-- task_pushes::held
-         SELECT id, key_id, principal_id, agent_id, context, url, token, scheme, credentials, position, told, failures,
-                failing_since
-         FROM task_pushes WHERE job_id = $1 AND id = $2 AND fence = $3 AND claimed_by = $4",
+        r#"-- task_pushes::held
+         SELECT id, key_id, principal_id, agent_id, context, url, token, scheme, credentials, position, told,
+                CASE WHEN sent_of = position THEN sent ELSE 0 END AS "sent!", failures, failing_since
+         FROM task_pushes WHERE job_id = $1 AND id = $2 AND fence = $3 AND claimed_by = $4"#,
         lease.job.uuid(),
         lease.id,
         lease.fence,
@@ -259,7 +311,7 @@ pub(in crate::jobs) async fn note(
     let done = sqlx::query!(
         "-- task_pushes::note
          UPDATE task_pushes SET position = $5, told = $6, due_at = $7, failures = $8, failing_since = $9,
-                last_error = coalesce($10, last_error), claimed_until = $11
+                last_error = coalesce($10, last_error), claimed_until = $11, sent = $12, sent_of = $5
          WHERE job_id = $1 AND id = $2 AND fence = $3 AND claimed_by = $4",
         lease.job.uuid(),
         lease.id,
@@ -271,19 +323,22 @@ pub(in crate::jobs) async fn note(
         i32::try_from(noted.failures).unwrap_or(i32::MAX),
         noted.failing_since,
         noted.error,
-        until
+        until,
+        i32::try_from(noted.place.sent).unwrap_or(i32::MAX)
     )
     .execute(pool)
     .await?;
     Ok(done.rows_affected() > 0)
 }
 
-/// Releases a lease.
+/// Releases a lease, and notes whether there are more events. Who writes events has the lock on the job's row until they are there,
+/// so none is overlooked.
 pub(in crate::jobs) async fn release(pool: &Pool, lease: &PushLease) -> Outcome<()> {
     sqlx::query!(
         "-- task_pushes::release
-         UPDATE task_pushes SET claimed_by = NULL, claimed_until = NULL
-         WHERE job_id = $1 AND id = $2 AND fence = $3 AND claimed_by = $4",
+         UPDATE task_pushes p SET claimed_by = NULL, claimed_until = NULL, behind = c.last_seq > p.position
+         FROM (SELECT last_seq FROM job_clock WHERE job_id = $1 FOR NO KEY UPDATE) c
+         WHERE p.job_id = $1 AND p.id = $2 AND p.fence = $3 AND p.claimed_by = $4",
         lease.job.uuid(),
         lease.id,
         lease.fence,

@@ -155,7 +155,7 @@ async fn attempts(conn: &mut PgConnection, ids: &[i64]) -> Outcome<HashMap<i64, 
 pub async fn ping(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<String> {
     let now = ctx.now();
     let mut tx = ctx.begin(&[]).await?;
-    let stored = endpoints::reachable(&mut tx, caller, id).await?;
+    let stored = endpoints::changeable(&mut tx, caller, id).await?;
     endpoints::require_live(&stored.endpoint, now)?;
     let minted = AttemptId::mint(now, &*ctx.chance).to_string();
     let webhook_id = minted.replacen(AttemptId::PREFIX, PING, 1);

@@ -57,7 +57,7 @@ pub async fn queue(
          FROM UNNEST($1::uuid[], $2::text[]) WITH ORDINALITY AS u (endpoint_id, webhook_id, n) ORDER BY u.n
          ON CONFLICT (webhook_id, endpoint_id) DO UPDATE
              SET status = 'waiting', attempts = 0, next_attempt_at = excluded.next_attempt_at, finished_at = NULL,
-                 position = NULL
+                 position = NULL, replays = d.replays + 1
              WHERE $5 AND d.status <> 'waiting'
          RETURNING endpoint_id",
         &what.pairs.iter().map(|(_, endpoint)| endpoint.uuid()).collect::<Vec<_>>(),
@@ -144,6 +144,7 @@ pub(super) struct Waiting {
     pub channel_id: Option<uuid::Uuid>,
     trace_id: Option<String>,
     position: Option<i64>,
+    replays: i32,
 }
 
 impl Waiting {
@@ -161,6 +162,7 @@ impl Waiting {
             trace_id: self.trace_id,
             kind: self.kind,
             position: self.position,
+            replays: u32::try_from(self.replays).unwrap_or(0),
             attempts: u32::try_from(self.attempts).unwrap_or(0),
         }
     }
@@ -175,8 +177,8 @@ pub(super) async fn due(
         Waiting,
         "-- deliveries::due
          SELECT w.id, w.webhook_id, w.attempts, w.type AS kind, w.body, w.intent_id, w.seq, w.channel_id, w.trace_id,
-                w.position
-         FROM (SELECT d.id, d.webhook_id, d.attempts, d.next_attempt_at, d.position, b.type, b.body, b.intent_id, b.seq, b.channel_id,
+                w.position, w.replays
+         FROM (SELECT d.id, d.webhook_id, d.attempts, d.next_attempt_at, d.position, d.replays, b.type, b.body, b.intent_id, b.seq, b.channel_id,
                       b.trace_id, sum(octet_length(b.body)) OVER (
                           ORDER BY d.next_attempt_at, d.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
                FROM webhook_deliveries d JOIN webhook_bodies b ON b.webhook_id = d.webhook_id
@@ -238,6 +240,21 @@ pub(super) async fn save_positions(conn: &mut PgConnection, positions: &[(i64, i
         "-- deliveries::save_positions
          UPDATE webhook_deliveries d SET position = coalesce(d.position, u.position)
          FROM UNNEST($1::bigint[], $2::bigint[]) AS u (id, position) WHERE d.id = u.id",
+        &ids,
+        &places
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Moves the places of deliveries forward.
+pub(super) async fn advance_positions(conn: &mut PgConnection, positions: &[(i64, i64)]) -> Outcome<()> {
+    let (ids, places): (Vec<i64>, Vec<i64>) = positions.iter().copied().unzip();
+    sqlx::query!(
+        "-- deliveries::advance_positions
+         UPDATE webhook_deliveries d SET position = u.position
+         FROM UNNEST($1::bigint[], $2::bigint[]) AS u (id, position) WHERE d.id = u.id AND d.position < u.position",
         &ids,
         &places
     )
