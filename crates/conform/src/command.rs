@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use reqwest::Url;
 use reqwest::redirect::Policy;
 use serde_json::Value;
 
@@ -58,7 +59,7 @@ impl Protocol {
     }
 }
 
-/// Check a server from the outside against the clauses of a protocol, ours or anybody's; 1 if it fails a check
+/// Check a server from the outside against the clauses of a protocol, ours or anybody's; 1 if it fails a check, or passes none
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The server's URL
@@ -102,6 +103,9 @@ pub struct Arguments {
     /// AEE: the entity that answers the protocol's own intents [default: service.entente]
     #[arg(long, value_name = "NAME")]
     peer: Option<String>,
+    /// A2A: where the card leads to another server, as behind a proxy, look for its interface on the server under test
+    #[arg(long)]
+    rebase: bool,
     /// Time limit of each answer, in seconds
     #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=60))]
     timeout: u64,
@@ -119,7 +123,7 @@ pub struct Arguments {
 /// Why the command does not succeed.
 #[derive(Debug)]
 pub enum Broken {
-    /// The server fails checks.
+    /// The server fails checks, or passes none.
     Failed(String),
     /// There is no server to check.
     Unreachable(String),
@@ -156,6 +160,11 @@ impl Arguments {
             table::table(&results)
         })?;
         match Counts::of(results.iter()) {
+            // What cannot be tried proves nothing, and nothing is not conformance.
+            Counts { failed: 0, passed: 0, skipped } => Err(Broken::Failed(format!(
+                "the server passes no check of {}: all {skipped} are skipped",
+                protocol.name()
+            ))),
             Counts { failed: 0, .. } => Ok(()),
             Counts { failed, .. } => Err(Broken::Failed(format!(
                 "the server fails {failed} of {} checks of {}",
@@ -189,9 +198,10 @@ impl Arguments {
     /// Returns the server under test.
     fn site(self) -> Result<Site, Broken> {
         let url = self.url.replacen("ws://", "http://", 1).replacen("wss://", "https://", 1);
-        if !url.starts_with("http://") && !url.starts_with("https://") {
+        let is_one = |url: &Url| matches!(url.scheme(), "http" | "https") && url.query().is_none();
+        let Some(url) = Url::parse(&url).ok().filter(is_one) else {
             return Err(Broken::Usage(format!("`{}` is no URL of a server", self.url)));
-        }
+        };
         let limit = Duration::from_secs(self.timeout);
         // Already there if another client of this process was first.
         let _another = rustls::crypto::ring::default_provider().install_default();
@@ -211,14 +221,14 @@ impl Arguments {
             Agent { key: self.api_key, id: self.agent },
             Agent { key: self.second_key, id: self.second_agent },
         ];
-        let Self { worker, slow_worker: slow, tool, arguments, path, peer, .. } = self;
+        let Self { worker, slow_worker: slow, tool, arguments, path, peer, rebase, .. } = self;
         Ok(Site::new(
             http,
-            &url,
+            url,
             agents,
             header,
             limit,
-            Options { worker, slow, tool, arguments, path, peer },
+            Options { worker, slow, tool, arguments, path, peer, rebase },
         ))
     }
 }
@@ -234,7 +244,7 @@ async fn reach(site: &Site, protocol: Protocol) -> Result<(), Broken> {
     match reached {
         Ok(()) => Ok(()),
         Err(Finding::Failed { came, .. } | Finding::Skipped(came)) => {
-            let why = format!("no server to check at {}: {}", site.base, site.redacted(&came));
+            let why = format!("no server to check at {}: {}", site.base, site.told(&came));
             Err(Broken::Unreachable(why))
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::check::checks;
 use crate::finding::{Finding, Outcome, ensure, failed, list, members, same, skipped, text};
 use crate::mcp::Session;
-use crate::site::{Site, shortened};
+use crate::site::Site;
 
 checks! {
     "BM §4", Must, moment_stands_at_the_top, "The result has the member `binding_moment` at its top.";
@@ -87,7 +87,7 @@ async fn emitted(site: &Site) -> Result<Value, Finding> {
     let tool = tool(&session, site).await?;
     let response = call(site, &session, &tool, question(site)).await?;
     if response["result"]["isError"] == json!(true) || response.get("error").is_some() {
-        let why = shortened(&response.to_string());
+        let why = &response;
         return Err(failed("a result of the tool; --arguments has what it needs besides", why));
     }
     Ok(response["result"].clone())
@@ -98,7 +98,7 @@ async fn moment(site: &Site) -> Result<Value, Finding> {
     let result = emitted(site).await?;
     let places = ["/binding_moment", "/structuredContent/binding_moment", "/_meta/binding_moment"];
     let found = places.iter().find_map(|place| result.pointer(place)).cloned();
-    found.ok_or_else(|| failed("a `binding_moment`", shortened(&result.to_string())))
+    found.ok_or_else(|| failed("a `binding_moment`", &result))
 }
 
 /// Checks that a member is a list of texts, and returns how many.
@@ -110,11 +110,7 @@ fn texts(moment: &Value, name: &str) -> Result<usize, Finding> {
 
 async fn moment_stands_at_the_top(site: &Site) -> Outcome {
     let result = emitted(site).await?;
-    ensure(
-        result["binding_moment"].is_object(),
-        "`binding_moment` at the top",
-        shortened(&result.to_string()),
-    )
+    ensure(result["binding_moment"].is_object(), "`binding_moment` at the top", &result)
 }
 
 async fn moment_has_its_members(site: &Site) -> Outcome {
@@ -186,17 +182,13 @@ async fn hatches_are_booleans(site: &Site) -> Outcome {
 
 async fn result_stands_beside(site: &Site) -> Outcome {
     let result = emitted(site).await?;
-    ensure(
-        !list(&result["content"])?.is_empty(),
-        "content beside the envelope",
-        shortened(&result.to_string()),
-    )
+    ensure(!list(&result["content"])?.is_empty(), "content beside the envelope", &result)
 }
 
 async fn tool_says_so(site: &Site) -> Outcome {
     let session = Session::open(site).await?;
     let tool = tool(&session, site).await?;
-    ensure(emits(&tool), "the annotation `emits_binding_moment`", shortened(&tool.to_string()))
+    ensure(emits(&tool), "the annotation `emits_binding_moment`", &tool)
 }
 
 /// Asks a malformed question, of which the tool makes no binding moment (§4).
@@ -218,7 +210,7 @@ async fn refused(site: &Site, pointer: &str, value: Option<Value>) -> Outcome {
     let result = &response["result"];
     let places = ["/binding_moment", "/structuredContent/binding_moment"];
     let is_moment = places.iter().any(|place| result.pointer(place).is_some());
-    ensure(!is_moment, "no binding moment", shortened(&response.to_string()))?;
+    ensure(!is_moment, "no binding moment", &response)?;
     if response.get("error").is_some() { Ok(()) } else { same(result, "/isError", true) }
 }
 

@@ -8,8 +8,6 @@ use crate::check::Check;
 use crate::finding::{Finding, Outcome, failed, skipped};
 use crate::site::Site;
 
-/// Time limit of a check, whatever it waits for.
-const LIMIT: Duration = Duration::from_secs(40);
 /// So many checks in a row may get no answer; the rest is skipped then.
 const SILENCES: u32 = 3;
 
@@ -29,14 +27,15 @@ pub(crate) struct Result {
 pub(crate) async fn run(site: &Site, checks: Vec<&'static Check>) -> Vec<Result> {
     let mut results = Vec::new();
     let mut silences = 0;
+    let limit = site.check_limit();
     for check in checks {
         let begun = Instant::now();
         let outcome = if silences < SILENCES {
-            match timeout(LIMIT, (check.run)(site)).await {
+            match timeout(limit, (check.run)(site)).await {
                 Ok(outcome) => outcome,
                 Err(_late) => {
                     site.fell_silent();
-                    Err(failed("an end of this check", format!("none within {} s", LIMIT.as_secs())))
+                    Err(failed("an end of this check", format!("none within {} s", limit.as_secs())))
                 }
             }
         } else {
@@ -47,18 +46,18 @@ pub(crate) async fn run(site: &Site, checks: Vec<&'static Check>) -> Vec<Result>
         } else if silences < SILENCES {
             silences = 0;
         }
-        let outcome = outcome.map_err(|finding| redacted(site, finding));
+        let outcome = outcome.map_err(|finding| told(site, finding));
         results.push(Result { check, outcome, record: site.take_record(), took: begun.elapsed() });
     }
     results
 }
 
-/// Returns a finding without keys.
-fn redacted(site: &Site, finding: Finding) -> Finding {
+/// Returns a finding for people, without keys.
+fn told(site: &Site, finding: Finding) -> Finding {
     match finding {
         Finding::Failed { expected, came } => {
-            Finding::Failed { expected: site.redacted(&expected), came: site.redacted(&came) }
+            Finding::Failed { expected: site.told(&expected), came: site.told(&came) }
         }
-        Finding::Skipped(reason) => Finding::Skipped(site.redacted(&reason)),
+        Finding::Skipped(reason) => Finding::Skipped(site.told(&reason)),
     }
 }

@@ -5,15 +5,22 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use reqwest::{Client, Method, Response};
+use reqwest::{Client, Method, Response, Url};
 use serde_json::Value;
 
-use crate::finding::{Finding, failed, skipped};
+use crate::finding::{Finding, Outcome, failed, skipped};
 
-/// Longest answer that is read.
-const MAX_ANSWER: usize = 4 << 20;
+/// Longest answer that is read, and longest event of a stream.
+pub(crate) const MAX_ANSWER: usize = 4 << 20;
 /// Longest text of a record.
 const MAX_RECORD: usize = 1_500;
+/// So many lines has a record; a stream may have any number of events.
+const MAX_LINES: usize = 200;
+/// Shortest time limit of a check, whatever it waits for.
+const CHECK: Duration = Duration::from_secs(40);
+/// Statuses that refuse what a request says. 401, 405 and 408 say nothing about it, and 404 does only where something
+/// that is named may be missing.
+const REFUSALS: [u16; 5] = [400, 403, 409, 412, 422];
 
 /// Whose key a request has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,12 +65,16 @@ pub(crate) struct Options {
     pub(crate) path: Option<String>,
     /// The entity that answers the intents of AEE's own.
     pub(crate) peer: Option<String>,
+    /// An interface of a card that leads elsewhere is looked for on the server under test.
+    pub(crate) rebase: bool,
 }
 
 /// The server under test.
 pub(crate) struct Site {
     http: Client,
-    /// The server's URL, without a slash at its end.
+    /// The server's URL; the keys are for its scheme, host and port only.
+    pub(crate) own: Url,
+    /// The server's URL as a text, without a slash at its end.
     pub(crate) base: String,
     first: Agent,
     second: Agent,
@@ -90,7 +101,7 @@ pub(crate) fn in_seconds(seconds: i64) -> String {
 }
 
 /// Shortens a text for people.
-pub(crate) fn shortened(text: &str) -> String {
+fn shortened(text: &str) -> String {
     match text.char_indices().nth(MAX_RECORD) {
         Some((at, _)) => format!("{}… ({} bytes)", &text[..at], text.len()),
         None => text.to_owned(),
@@ -101,7 +112,7 @@ impl Site {
     /// Creates the client of a server.
     pub(crate) fn new(
         http: Client,
-        base: &str,
+        own: Url,
         agents: [Agent; 2],
         header: KeyHeader,
         limit: Duration,
@@ -110,7 +121,8 @@ impl Site {
         let [first, second] = agents;
         Self {
             http,
-            base: base.trim_end_matches('/').to_owned(),
+            base: own.as_str().trim_end_matches('/').to_owned(),
+            own,
             first,
             second,
             header,
@@ -216,10 +228,36 @@ impl Site {
         self.request(Method::PATCH, path).json(body)
     }
 
+    /// Returns the time limit of a check: some requests of one wait for several answers.
+    pub(crate) fn check_limit(&self) -> Duration {
+        CHECK.max(self.limit * 4)
+    }
+
+    /// Whether a URL is one of the server under test: with its scheme, host and port.
+    pub(crate) fn is_own(&self, url: &Url) -> bool {
+        url.origin() == self.own.origin()
+    }
+
+    /// Returns the URL of a path of the server; an absolute URL stays as it is.
+    fn url(&self, path: &str) -> Result<Url, Finding> {
+        let is_absolute = path.contains("://") && !path.starts_with('/');
+        let text = if is_absolute { path.to_owned() } else { format!("{}{path}", self.base) };
+        Url::parse(&text).map_err(|error| failed("an absolute URL", format!("{text}: {error}")))
+    }
+
     /// Notes what passed.
     pub(crate) fn note(&self, line: &str) {
         let mut record = self.record.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        record.push(shortened(&self.redacted(line)));
+        match record.len() {
+            0..MAX_LINES => record.push(self.told(line)),
+            MAX_LINES => record.push("… and more".to_owned()),
+            _ => {}
+        }
+    }
+
+    /// Returns a text for people: without the keys, then short. The other way round a key may be cut, and not found.
+    pub(crate) fn told(&self, text: &str) -> String {
+        shortened(&self.redacted(text))
     }
 
     /// Returns what passed since the last call.
@@ -238,9 +276,12 @@ impl Site {
     }
 
     /// Returns a text without the keys.
-    pub(crate) fn redacted(&self, text: &str) -> String {
+    fn redacted(&self, text: &str) -> String {
         let keys = [&self.first.key, &self.second.key].into_iter().flatten().filter(|key| key.len() > 3);
-        keys.fold(text.to_owned(), |text, key| text.replace(key.as_str(), "[key]"))
+        let mut keys: Vec<&String> = keys.collect();
+        // One key may begin with the other one.
+        keys.sort_by_key(|key| std::cmp::Reverse(key.len()));
+        keys.into_iter().fold(text.to_owned(), |text, key| text.replace(key.as_str(), "[key]"))
     }
 
     /// Returns the headers that present a key.
@@ -299,8 +340,9 @@ impl Request<'_> {
     /// Sends it, and returns the response as it begins.
     pub(crate) async fn open(self) -> Result<Response, Finding> {
         let site = self.site;
-        let url =
-            if self.path.contains("://") { self.path.clone() } else { format!("{}{}", site.base, self.path) };
+        let url = site.url(&self.path)?;
+        // A server may name any URL; a key goes to the server that it belongs to, and nowhere else.
+        let credentials = if site.is_own(&url) { site.credentials(self.who) } else { Vec::new() };
         let who = match self.who {
             Who::First => "",
             Who::Second => " (second agent)",
@@ -309,7 +351,7 @@ impl Request<'_> {
         let body = self.body.as_deref().unwrap_or_default();
         site.note(format!("→ {} {}{who} {body}", self.method, self.path).trim_end());
         let mut request = site.http.request(self.method, url).timeout(self.quick.unwrap_or(site.limit));
-        for (name, value) in site.credentials(self.who) {
+        for (name, value) in credentials {
             request = request.header(name, value);
         }
         for (name, value) in self.headers {
@@ -377,25 +419,38 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Returns the answer for people.
+    /// Returns the answer as a text.
     pub(crate) fn said(&self) -> String {
-        format!("{} {}", self.status, shortened(&self.text))
+        format!("{} {}", self.status, self.text)
+    }
+
+    /// Whether the answer is a success.
+    pub(crate) fn is_ok(&self) -> bool {
+        (200..300).contains(&self.status)
     }
 
     /// Returns the body of a success.
     pub(crate) fn ok(self) -> Result<Value, Finding> {
-        if !(200..300).contains(&self.status) {
-            return Err(failed("a success (2xx)", self.said()));
-        }
-        Ok(self.body)
+        if self.is_ok() { Ok(self.body) } else { Err(self.otherwise("a success (2xx)")) }
     }
 
-    /// Fails unless the request was refused as the client's fault.
-    pub(crate) fn refused(self) -> Result<(), Finding> {
-        if (400..500).contains(&self.status) {
-            return Ok(());
+    /// Returns the body of the success of a right request, the twin of a wrong one: that a server refuses the wrong one
+    /// says nothing where it does not take the right one either.
+    pub(crate) fn twin(self) -> Result<Value, Finding> {
+        if self.is_ok() {
+            return Ok(self.body);
         }
-        Err(failed("a refusal (4xx)", self.said()))
+        Err(skipped(format!("the server does not take the right request either: {}", self.said())))
+    }
+
+    /// Fails unless the request was refused for what it says.
+    pub(crate) fn refused(self) -> Outcome {
+        self.refused_or(&[])
+    }
+
+    /// Fails unless the request was refused for what it says, for which these statuses may stand as well.
+    pub(crate) fn refused_or(self, more: &[u16]) -> Outcome {
+        self.is(&[&REFUSALS, more].concat()).map(drop)
     }
 
     /// Fails unless the answer has one of these statuses.
@@ -404,6 +459,14 @@ impl Answer {
             return Ok(self.body);
         }
         let wanted: Vec<String> = statuses.iter().map(u16::to_string).collect();
-        Err(failed(format!("the status {}", wanted.join(" or ")), self.said()))
+        Err(self.otherwise(&format!("the status {}", wanted.join(" or "))))
+    }
+
+    /// Returns the finding of another answer than the expected one. A limit of requests is no answer to what was asked.
+    pub(crate) fn otherwise(&self, expected: &str) -> Finding {
+        if self.status == 429 {
+            return skipped(format!("the server limits requests: {}", self.said()));
+        }
+        failed(expected, self.said())
     }
 }

@@ -1,7 +1,5 @@
 //! A WebSocket to the server under test (RFC 6455), opened with the HTTP client of all requests, so that TLS is the same.
 
-use std::time::Duration;
-
 use futures_util::{SinkExt as _, StreamExt as _};
 use reqwest::Upgraded;
 use serde_json::Value;
@@ -28,7 +26,7 @@ impl<'a> Socket<'a> {
     /// Opens a WebSocket.
     pub(crate) async fn open(site: &'a Site, path: &str) -> Result<Self, Finding> {
         let key = generate_key();
-        let request = site.get(path).by(Who::Nobody).within(Duration::from_mins(1));
+        let request = site.get(path).by(Who::Nobody).within(site.check_limit());
         let request = request.header("connection", "Upgrade").header("upgrade", "websocket");
         let request = request.header("sec-websocket-version", "13").header("sec-websocket-key", &key);
         let Ok(opened) = timeout(site.limit, request.open()).await else {

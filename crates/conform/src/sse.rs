@@ -1,12 +1,13 @@
 //! Events that a server sends over a response that stays open.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use crate::finding::{Finding, failed};
-use crate::site::{Request, Site};
+use crate::site::{MAX_ANSWER, Request, Site};
 
 /// An event of a stream.
 pub(crate) struct Event {
@@ -20,7 +21,9 @@ pub(crate) struct Event {
 pub(crate) struct Stream<'a> {
     site: &'a Site,
     response: reqwest::Response,
-    rest: String,
+    parser: Parser,
+    /// Events that have come, and were not looked at.
+    events: VecDeque<Event>,
     /// The status of the response.
     pub(crate) status: u16,
     /// The content type of the response.
@@ -30,7 +33,7 @@ pub(crate) struct Stream<'a> {
 impl<'a> Stream<'a> {
     /// Opens a stream.
     pub(crate) async fn open(site: &'a Site, request: Request<'_>) -> Result<Self, Finding> {
-        let response = request.header("accept", "text/event-stream").within(Duration::from_mins(1)).open();
+        let response = request.header("accept", "text/event-stream").within(site.check_limit()).open();
         let response = tokio::time::timeout(site.limit, response);
         let Ok(opened) = response.await else {
             site.fell_silent();
@@ -44,7 +47,7 @@ impl<'a> Stream<'a> {
         let media = response.headers().get("content-type").and_then(|value| value.to_str().ok());
         let media = media.unwrap_or_default().to_owned();
         site.note(&format!("← {status} {media}"));
-        Ok(Self { site, response, rest: String::new(), status, media })
+        Ok(Self { site, response, parser: Parser::default(), events: VecDeque::new(), status, media })
     }
 
     /// Returns the first event that satisfies a condition, before the time is over.
@@ -56,9 +59,7 @@ impl<'a> Stream<'a> {
     ) -> Result<Event, Finding> {
         let end = Instant::now() + limit;
         loop {
-            while let Some(at) = self.rest.find("\n\n") {
-                let frame: String = self.rest.drain(..at + 2).collect();
-                let Some(event) = parsed(&frame) else { continue };
+            while let Some(event) = self.events.pop_front() {
                 self.site.note(&format!("← event {} {}", event.name, event.data));
                 if is_it(&event) {
                     return Ok(event);
@@ -72,22 +73,63 @@ impl<'a> Stream<'a> {
                     return Err(failed(wanted, format!("nothing of it within {} s", limit.as_secs_f32())));
                 }
             };
-            self.rest.push_str(&String::from_utf8_lossy(&part).replace('\r', ""));
+            self.events.extend(part.iter().filter_map(|byte| self.parser.take(*byte)));
+            if self.parser.size > MAX_ANSWER {
+                return Err(failed("an event of a bounded size", format!("more than {MAX_ANSWER} bytes")));
+            }
         }
+    }
+}
+
+/// Takes the bytes of a stream, and makes events of them. A part of a stream may end anywhere: within a character, too.
+#[derive(Default)]
+struct Parser {
+    /// The line that has not ended.
+    line: Vec<u8>,
+    /// The lines of the event that has not ended.
+    lines: Vec<String>,
+    /// Bytes of both.
+    size: usize,
+    /// The last byte was a CR: an LF after it belongs to the same end of a line.
+    is_after_cr: bool,
+}
+
+impl Parser {
+    /// Takes a byte, and returns the event that it ends. A line ends with CR, LF, or both.
+    fn take(&mut self, byte: u8) -> Option<Event> {
+        let is_second = self.is_after_cr && byte == b'\n';
+        self.is_after_cr = byte == b'\r';
+        if is_second {
+            return None;
+        }
+        if byte != b'\n' && byte != b'\r' {
+            self.line.push(byte);
+            self.size += 1;
+            return None;
+        }
+        let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).into_owned();
+        if !line.is_empty() {
+            self.lines.push(line);
+            return None;
+        }
+        self.size = 0;
+        event(&std::mem::take(&mut self.lines))
     }
 }
 
 /// Returns the data of all events in a text.
 pub(crate) fn parsed_events(text: &str) -> Vec<Value> {
-    let text = text.replace('\r', "");
-    text.split("\n\n").filter_map(parsed).map(|event| event.data).collect()
+    let mut parser = Parser::default();
+    // The last event may lack its empty line.
+    let bytes = text.bytes().chain(*b"\n\n");
+    bytes.filter_map(|byte| parser.take(byte)).map(|event| event.data).collect()
 }
 
-/// Returns the event of a frame; a comment is none.
-fn parsed(frame: &str) -> Option<Event> {
+/// Returns the event of these lines; a comment is none.
+fn event(lines: &[String]) -> Option<Event> {
     let mut name = "message".to_owned();
     let mut data = Vec::new();
-    for line in frame.lines() {
+    for line in lines {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {

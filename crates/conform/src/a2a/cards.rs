@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{CARD, card};
+use super::{CARD, card, interface_url};
 use crate::check::checks;
 use crate::finding::{Outcome, ensure, list, members, same, text};
 use crate::site::Site;
@@ -40,7 +40,7 @@ async fn interfaces_have_bindings(site: &Site) -> Outcome {
     let interfaces = list(&card["supportedInterfaces"])?;
     ensure(!interfaces.is_empty(), "at least one interface", &card["supportedInterfaces"])?;
     for interface in interfaces {
-        ensure(text(interface, "/url")?.contains("://"), "an absolute URL", interface)?;
+        interface_url(interface)?;
         text(interface, "/protocolBinding")?;
         text(interface, "/protocolVersion")?;
     }

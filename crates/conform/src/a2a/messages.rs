@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Agent, TASK_NOT_FOUND, UNSUPPORTED, is_over, message};
 use crate::check::checks;
 use crate::finding::{Outcome, ensure, list, same, skipped, text};
-use crate::site::{Site, shortened};
+use crate::site::Site;
 use crate::sse::Stream;
 
 checks! {
@@ -25,7 +25,7 @@ async fn message_is_answered(site: &Site) -> Outcome {
     let agent = Agent::find(site).await?;
     let result = agent.call("SendMessage", &message(site, "echo conform")).await?;
     let is_one = result["task"].is_object() != result["message"].is_object();
-    ensure(is_one, "a `task` or a `message`", shortened(&result.to_string()))
+    ensure(is_one, "a `task` or a `message`", &result)
 }
 
 async fn task_has_its_members(site: &Site) -> Outcome {

@@ -5,11 +5,12 @@ mod messages;
 mod rpc;
 mod tasks;
 
+use reqwest::Url;
 use serde_json::{Value, json};
 
 use crate::check::Check;
 use crate::finding::{Finding, failed, list, skipped, text};
-use crate::site::{Answer, Request, Site, Who, shortened};
+use crate::site::{Answer, Request, Site, Who};
 
 /// All checks.
 pub(crate) const CHECKS: &[&[Check]] = &[cards::CHECKS, rpc::CHECKS, messages::CHECKS, tasks::CHECKS];
@@ -51,13 +52,21 @@ impl<'a> Agent<'a> {
             one["protocolBinding"] == json!("JSONRPC")
                 && one["protocolVersion"].as_str().is_none_or(|version| version.starts_with("1."))
         };
-        let Some(found) = interfaces.iter().find(is_ours) else {
+        let found = interfaces.iter().filter(is_ours).map(interface_url).collect::<Result<Vec<Url>, _>>()?;
+        let Some(first) = found.first() else {
             return Err(skipped("the card has no interface of A2A 1.0 over JSON-RPC"));
         };
-        let url = text(found, "/url")?;
-        // Behind a proxy of a test the card's URL may lead elsewhere than to the server under test.
-        let url = if url.starts_with(&site.base) { url } else { under(site, &url) };
-        Ok(Self { site, url, card })
+        let url = match found.iter().find(|url| site.is_own(url)) {
+            Some(own) => own.clone(),
+            None if site.options.rebase => under(site, first),
+            // An agent may be anywhere, so that is no fault. But it is not the server that is to be checked.
+            None => {
+                return Err(skipped(format!(
+                    "the card's interface is {first}, not on the server under test: --rebase"
+                )));
+            }
+        };
+        Ok(Self { site, url: url.into(), card })
     }
 
     /// Whether the card has a capability.
@@ -86,7 +95,7 @@ impl<'a> Agent<'a> {
     async fn call(&self, method: &str, params: &Value) -> Result<Value, Finding> {
         let response = self.ask(method, params).await?;
         let result = response.get("result").cloned();
-        result.ok_or_else(|| failed(format!("a result of `{method}`"), shortened(&response.to_string())))
+        result.ok_or_else(|| failed(format!("a result of `{method}`"), &response))
     }
 
     /// Calls a method that fails with one of these codes.
@@ -120,20 +129,26 @@ impl<'a> Agent<'a> {
     }
 }
 
+/// Returns the URL of an interface.
+fn interface_url(interface: &Value) -> Result<Url, Finding> {
+    let url = Url::parse(&text(interface, "/url")?).ok().filter(Url::has_host);
+    url.ok_or_else(|| failed("an absolute URL", interface))
+}
+
 /// Returns a URL with the server under test in it.
-fn under(site: &Site, url: &str) -> String {
-    let path = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
-    let origin = site.base.split_once("://").map_or(site.base.as_str(), |(scheme, rest)| {
-        let host = rest.split('/').next().unwrap_or_default();
-        &site.base[..scheme.len() + 3 + host.len()]
-    });
-    format!("{origin}/{path}")
+fn under(site: &Site, url: &Url) -> Url {
+    let mut moved = site.own.clone();
+    moved.set_path(url.path());
+    moved.set_query(url.query());
+    site.note(&format!("the card's interface {url} is taken for {moved} (--rebase)"));
+    moved
 }
 
 /// Returns the JSON-RPC response of an answer.
 fn response(answer: &Answer) -> Result<Value, Finding> {
     let is_one = answer.body.get("result").is_some() || answer.body.get("error").is_some();
-    if is_one { Ok(answer.body.clone()) } else { Err(failed("a JSON-RPC response", answer.said())) }
+    let is_one = is_one && answer.status != 429;
+    if is_one { Ok(answer.body.clone()) } else { Err(answer.otherwise("a JSON-RPC response")) }
 }
 
 /// Fails unless a response is an error with one of these codes.
@@ -143,7 +158,7 @@ fn failure(response: &Value, codes: &[i64]) -> Result<(), Finding> {
         return Ok(());
     }
     let wanted: Vec<String> = codes.iter().map(i64::to_string).collect();
-    Err(failed(format!("the error {}", wanted.join(" or ")), shortened(&response.to_string())))
+    Err(failed(format!("the error {}", wanted.join(" or ")), response))
 }
 
 /// Returns the parameters of a message.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Agent, PUSH_NOT_SUPPORTED, TASK_NOT_CANCELABLE, TASK_NOT_FOUND, UNSUPPORTED};
 use crate::check::checks;
 use crate::finding::{Finding, Outcome, ensure, list, same, skipped, text};
-use crate::site::{Site, shortened};
+use crate::site::Site;
 
 checks! {
     "A2A §3.1.3", Must, task_is_read, "`GetTask` returns the task.";
@@ -38,7 +38,7 @@ async fn history_has_a_length(site: &Site) -> Outcome {
     let task = agent.task("echo conform").await?;
     let read = agent.call("GetTask", &json!({ "id": task["id"], "historyLength": 0 })).await?;
     let is_empty = read.get("history").and_then(Value::as_array).is_none_or(Vec::is_empty);
-    ensure(is_empty, "no history", shortened(&read.to_string()))
+    ensure(is_empty, "no history", &read)
 }
 
 /// Sends two messages in one context, and returns the agent and the context.
@@ -54,27 +54,27 @@ async fn two(site: &Site) -> Result<(Agent<'_>, Value), Finding> {
 async fn tasks_are_listed(site: &Site) -> Outcome {
     let (agent, context) = two(site).await?;
     let page = agent.call("ListTasks", &json!({ "contextId": context })).await?;
-    ensure(list(&page["tasks"])?.len() == 2, "two tasks", shortened(&page.to_string()))?;
-    ensure(page["totalSize"] == json!(2), "a `totalSize` of 2", shortened(&page.to_string()))?;
-    ensure(page["pageSize"].is_u64(), "a `pageSize`", shortened(&page.to_string()))
+    ensure(list(&page["tasks"])?.len() == 2, "two tasks", &page)?;
+    ensure(page["totalSize"] == json!(2), "a `totalSize` of 2", &page)?;
+    ensure(page["pageSize"].is_u64(), "a `pageSize`", &page)
 }
 
 async fn lists_have_pages(site: &Site) -> Outcome {
     let (agent, context) = two(site).await?;
     let first = agent.call("ListTasks", &json!({ "contextId": context, "pageSize": 1 })).await?;
-    ensure(list(&first["tasks"])?.len() == 1, "one task", shortened(&first.to_string()))?;
+    ensure(list(&first["tasks"])?.len() == 1, "one task", &first)?;
     let token = text(&first, "/nextPageToken")?;
     let params = json!({ "contextId": context, "pageSize": 1, "pageToken": token });
     let second = agent.call("ListTasks", &params).await?;
     let is_other = list(&second["tasks"])?.len() == 1 && second["tasks"][0]["id"] != first["tasks"][0]["id"];
-    ensure(is_other, "the other task", shortened(&second.to_string()))
+    ensure(is_other, "the other task", &second)
 }
 
 async fn artifacts_are_left_out(site: &Site) -> Outcome {
     let (agent, context) = two(site).await?;
     let page = agent.call("ListTasks", &json!({ "contextId": context })).await?;
     let none = |task: &Value| task.get("artifacts").and_then(Value::as_array).is_none_or(Vec::is_empty);
-    ensure(list(&page["tasks"])?.iter().all(none), "no artifacts", shortened(&page.to_string()))
+    ensure(list(&page["tasks"])?.iter().all(none), "no artifacts", &page)
 }
 
 async fn unknown_task_is_not_cancelled(site: &Site) -> Outcome {
@@ -125,6 +125,6 @@ async fn push_configuration_is_kept(site: &Site) -> Outcome {
     let read = agent.call("GetTaskPushNotificationConfig", &named).await?;
     same(&read, "/url", "https://example.com/conform")?;
     let all = agent.call("ListTaskPushNotificationConfigs", &json!({ "taskId": task["id"] })).await?;
-    ensure(list(&all["configs"])?.len() == 1, "one configuration", shortened(&all.to_string()))?;
+    ensure(list(&all["configs"])?.len() == 1, "one configuration", &all)?;
     agent.call("DeleteTaskPushNotificationConfig", &named).await.map(drop)
 }

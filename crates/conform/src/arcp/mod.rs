@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::check::Check;
 use crate::finding::{Finding, failed, skipped, text};
-use crate::site::{Site, Who, shortened};
+use crate::site::{Site, Who};
 use crate::socket::Socket;
 
 /// All checks.
@@ -87,7 +87,7 @@ impl<'a> Session<'a> {
         let welcome = socket.next(Instant::now() + site.limit).await?;
         let welcome = welcome.ok_or_else(|| failed("`session.welcome`", "the connection was closed"))?;
         if welcome["type"] != json!("session.welcome") {
-            return Err(failed("`session.welcome`", shortened(&welcome.to_string())));
+            return Err(failed("`session.welcome`", &welcome));
         }
         let id = text(&welcome, "/session_id")?;
         Ok(Self { site, socket, id, welcome, events: Vec::new() })
@@ -192,7 +192,7 @@ impl<'a> Session<'a> {
             |frame: &Value| frame["type"] == json!(wanted) || frame["type"] == json!("session.error");
         let answer = self.until(&format!("`{wanted}`"), |frame| is_answer(frame) && is_of(frame)).await?;
         if answer["type"] != json!(wanted) {
-            return Err(failed(format!("`{wanted}`"), shortened(&answer.to_string())));
+            return Err(failed(format!("`{wanted}`"), &answer));
         }
         Ok(answer)
     }
@@ -214,7 +214,7 @@ impl<'a> Session<'a> {
         };
         let answer = self.until(&wanted, is_end).await?;
         let code = answer["payload"]["code"].as_str().unwrap_or_default();
-        if codes.contains(&code) { Ok(answer) } else { Err(failed(wanted, shortened(&answer.to_string()))) }
+        if codes.contains(&code) { Ok(answer) } else { Err(failed(wanted, &answer)) }
     }
 
     /// Submits a job, and returns what was accepted.

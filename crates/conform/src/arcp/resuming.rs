@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::sessions::pong;
 use super::{Session, envelope, hello, path};
 use crate::check::checks;
-use crate::finding::{Finding, Outcome, ensure, failed, same, text};
+use crate::finding::{Finding, Outcome, ensure, same, text};
 use crate::site::{Site, Who};
 use crate::socket::Socket;
 
@@ -18,21 +18,66 @@ checks! {
     "ARCP §6.3", Must, foreign_token_is_worthless, "A wrong resume token resumes nothing.";
 }
 
-/// Resumes a session, in the form of the specification (`session.resume`) or in that of the SDKs (in the hello).
-async fn resume<'a>(site: &'a Site, id: &str, token: &str, last: u64) -> Result<Session<'a>, Finding> {
-    let mut payload = hello(site, Who::First);
+/// Where a resume stands.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// In the hello, as in the SDKs.
+    Hello,
+    /// In a message of its own, `session.resume`, as in the specification.
+    Message,
+}
+
+/// Returns the first message of a connection that resumes a session.
+fn resuming(site: &Site, form: Form, id: &str, token: &str, last: u64) -> Value {
     let resume = json!({ "session_id": id, "resume_token": token, "last_event_seq": last });
-    payload["resume"] = resume.clone();
-    let by_hello = Session::with(site, &envelope(site, "session.hello", &payload)).await;
-    if matches!(&by_hello, Ok(session) if session.id == id) {
-        return by_hello;
+    let mut greeting = hello(site, Who::First);
+    match form {
+        Form::Hello => {
+            greeting["resume"] = resume;
+            envelope(site, "session.hello", &greeting)
+        }
+        Form::Message => {
+            let mut payload = resume;
+            payload["auth"] = greeting["auth"].take();
+            let mut message = envelope(site, "session.resume", &payload);
+            message["session_id"] = json!(id);
+            message
+        }
     }
-    let mut payload = resume;
-    payload["auth"] = hello(site, Who::First)["auth"].clone();
-    let mut message = envelope(site, "session.resume", &payload);
-    message["session_id"] = json!(id);
-    let resumed = Session::with(site, &message).await?;
-    if resumed.id == id { Ok(resumed) } else { Err(failed(format!("the session {id}"), &resumed.id)) }
+}
+
+/// Resumes a session, and returns the form that the server takes, too.
+async fn resumed<'a>(
+    site: &'a Site,
+    id: &str,
+    token: &str,
+    last: u64,
+) -> Result<(Session<'a>, Form), Finding> {
+    let by_hello = Session::with(site, &resuming(site, Form::Hello, id, token, last)).await;
+    match by_hello {
+        Ok(session) if session.id == id => return Ok((session, Form::Hello)),
+        _ => {}
+    }
+    let session = Session::with(site, &resuming(site, Form::Message, id, token, last)).await?;
+    ensure(session.id == id, format!("the session {id}"), &session.id)?;
+    Ok((session, Form::Message))
+}
+
+/// Resumes a session.
+async fn resume<'a>(site: &'a Site, id: &str, token: &str, last: u64) -> Result<Session<'a>, Finding> {
+    resumed(site, id, token, last).await.map(|(session, _)| session)
+}
+
+/// Fails unless a token resumes nothing: the server says an error, or opens another session. That it says nothing, or
+/// something else, tells nothing about the token.
+async fn is_worthless(site: &Site, form: Form, id: &str, token: &str) -> Outcome {
+    let mut socket = Socket::open(site, path(site)).await?;
+    socket.send(&resuming(site, form, id, token, 0).to_string()).await?;
+    let answer = socket.next(Instant::now() + site.limit).await?.unwrap_or(Value::Null);
+    if answer["type"] == json!("session.welcome") {
+        return ensure(text(&answer, "/session_id")? != id, "another session, or none", answer);
+    }
+    same(&answer, "/type", "session.error")
 }
 
 fn token(session: &Session<'_>) -> Result<String, Finding> {
@@ -73,26 +118,19 @@ async fn used_token_is_worthless(site: &Site) -> Outcome {
     let session = Session::open(site, Who::First).await?;
     let (id, first) = (session.id.clone(), token(&session)?);
     drop(session);
-    let mut resumed = resume(site, &id, &first, 0).await?;
+    let (mut resumed, form) = resumed(site, &id, &first, 0).await?;
     // Until then the welcome with the later token may have been lost on its way.
     pong(&mut resumed).await?;
     drop(resumed);
-    let again = resume(site, &id, &first, 0).await;
-    ensure(again.is_err(), "no session for a token that was used", &id)
+    is_worthless(site, form, &id, &first).await
 }
 
 async fn foreign_token_is_worthless(site: &Site) -> Outcome {
     let session = Session::open(site, Who::First).await?;
-    let id = session.id.clone();
+    let (id, token) = (session.id.clone(), token(&session)?);
     drop(session);
-    let mut payload = hello(site, Who::First);
-    payload["resume"] =
-        json!({ "session_id": id, "resume_token": "rt_conform-knows-none", "last_event_seq": 0 });
-    let mut socket = Socket::open(site, path(site)).await?;
-    socket.send(&envelope(site, "session.hello", &payload).to_string()).await?;
-    let answer = socket.next(Instant::now() + site.limit).await?.unwrap_or(Value::Null);
-    if answer["type"] == json!("session.welcome") {
-        return ensure(answer["session_id"] != json!(id), "no session for a wrong token", answer);
-    }
-    same(&answer, "/type", "session.error")
+    // The right token first: a server that resumes nothing refuses any.
+    let (resumed, form) = resumed(site, &id, &token, 0).await?;
+    drop(resumed);
+    is_worthless(site, form, &id, "rt_conform-knows-none").await
 }

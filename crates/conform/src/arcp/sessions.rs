@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::{Session, envelope, hello, path};
 use crate::check::checks;
 use crate::finding::{Finding, Outcome, ensure, failed, list, members, same, skipped, text};
-use crate::site::{Site, Who, in_seconds, shortened};
+use crate::site::{Site, Who, in_seconds};
 use crate::socket::Socket;
 
 checks! {
@@ -153,7 +153,7 @@ async fn jobs_outlive_the_session(site: &Site) -> Outcome {
         match found.as_ref().and_then(|one| one["status"].as_str()) {
             Some("success") => return Ok(()),
             Some("pending" | "running" | "preparing") => tokio::time::sleep(site.limit / 20).await,
-            _ => return Err(failed(format!("{job} in the list, and its end"), shortened(&jobs.to_string()))),
+            _ => return Err(failed(format!("{job} in the list, and its end"), &jobs)),
         }
     }
     Err(failed(format!("the end of {job}"), "none in time"))

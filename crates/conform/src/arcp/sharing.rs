@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Session, is_of, job_id};
 use crate::check::checks;
 use crate::finding::{Finding, Outcome, ensure, failed, list, members, same, text};
-use crate::site::{Site, Who, shortened};
+use crate::site::{Site, Who};
 
 checks! {
     "ARCP §6.6", Must, jobs_are_listed, "`session.jobs` has the request's id and the jobs with status, agent and lease.";
@@ -40,7 +40,7 @@ async fn jobs_are_listed(site: &Site) -> Outcome {
     let jobs = session.answer(&request, "session.jobs").await?;
     same(&jobs, "/payload/request_id", request)?;
     let found = list(&jobs["payload"]["jobs"])?.iter().find(|one| one["job_id"] == json!(job));
-    let found = found.ok_or_else(|| failed(format!("{job} in the list"), shortened(&jobs.to_string())))?;
+    let found = found.ok_or_else(|| failed(format!("{job} in the list"), &jobs))?;
     members(found, &["job_id", "agent", "status", "lease", "parent_job_id", "created_at", "last_event_seq"])?;
     same(found, "/status", "success")
 }
@@ -51,11 +51,7 @@ async fn jobs_are_filtered(site: &Site) -> Outcome {
     session.end(&job).await?;
     let filter = json!({ "filter": { "status": ["pending", "running"] }, "limit": 100 });
     let jobs = listed(&mut session, &filter).await?;
-    ensure(
-        !ids(&jobs)?.contains(&job.as_str()),
-        format!("no {job}, which is over"),
-        shortened(&jobs.to_string()),
-    )
+    ensure(!ids(&jobs)?.contains(&job.as_str()), format!("no {job}, which is over"), &jobs)
 }
 
 async fn lists_have_pages(site: &Site) -> Outcome {
@@ -64,10 +60,10 @@ async fn lists_have_pages(site: &Site) -> Outcome {
     session.echo().await?;
     let first = listed(&mut session, &json!({ "limit": 1 })).await?;
     let found = ids(&first)?;
-    ensure(found.len() == 1, "one job", shortened(&first.to_string()))?;
+    ensure(found.len() == 1, "one job", &first)?;
     let cursor = text(&first, "/payload/next_cursor")?;
     let next = listed(&mut session, &json!({ "limit": 1, "cursor": cursor })).await?;
-    ensure(ids(&next)?.len() == 1 && ids(&next)? != found, "another job", shortened(&next.to_string()))
+    ensure(ids(&next)?.len() == 1 && ids(&next)? != found, "another job", &next)
 }
 
 async fn strangers_jobs_are_hidden(site: &Site) -> Outcome {
@@ -75,7 +71,7 @@ async fn strangers_jobs_are_hidden(site: &Site) -> Outcome {
     let mut stranger = Session::open(site, Who::Second).await?;
     let job = session.echo().await?;
     let jobs = listed(&mut stranger, &json!({ "limit": 100 })).await?;
-    ensure(!ids(&jobs)?.contains(&job.as_str()), format!("no {job}"), shortened(&jobs.to_string()))
+    ensure(!ids(&jobs)?.contains(&job.as_str()), format!("no {job}"), &jobs)
 }
 
 async fn subscription_is_answered(site: &Site) -> Outcome {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Session;
 use crate::check::checks;
 use crate::finding::{Outcome, ensure, list, members, text};
-use crate::site::{Site, shortened};
+use crate::site::Site;
 
 checks! {
     "MCP Tools", Must, tools_are_listed, "`tools/list` lists tools with a name and a schema of their arguments.";
@@ -27,7 +27,7 @@ async fn tools_are_listed(site: &Site) -> Outcome {
     for tool in Session::open(site).await?.tools().await? {
         text(&tool, "/name")?;
         let is_object = tool["inputSchema"]["type"] == json!("object");
-        ensure(is_object, "an `inputSchema` of the type `object`", shortened(&tool.to_string()))?;
+        ensure(is_object, "an `inputSchema` of the type `object`", &tool)?;
     }
     Ok(())
 }
@@ -44,7 +44,7 @@ async fn unknown_tool_fails(site: &Site) -> Outcome {
     let call = json!({ "name": "conform-knows-no-such-tool", "arguments": {} });
     let response = session.ask("tools/call", &call).await?;
     let is_told = response["error"]["code"].is_i64() || response["result"]["isError"] == json!(true);
-    ensure(is_told, "an error", shortened(&response.to_string()))
+    ensure(is_told, "an error", &response)
 }
 
 async fn structured_content_has_its_schema(site: &Site) -> Outcome {

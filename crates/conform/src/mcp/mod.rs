@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::check::Check;
 use crate::finding::{Finding, failed, skipped};
-use crate::site::{Answer, Request, Site, Who, shortened};
+use crate::site::{Answer, Request, Site, Who};
 use crate::sse::parsed_events;
 
 /// All checks.
@@ -48,7 +48,8 @@ fn response(answer: &Answer, id: &Value) -> Result<Value, Finding> {
     } else {
         Some(answer.body.clone()).filter(is_it)
     };
-    found.ok_or_else(|| failed(format!("a JSON-RPC response with the id {id}"), answer.said()))
+    let found = found.filter(|_| answer.status != 429);
+    found.ok_or_else(|| answer.otherwise(&format!("a JSON-RPC response with the id {id}")))
 }
 
 /// A session after its initialization.
@@ -68,7 +69,7 @@ impl<'a> Session<'a> {
         let (id, response) = (answer.session.clone(), response(&answer, &json!(1))?);
         let server = response["result"].clone();
         let Some(revision) = server["protocolVersion"].as_str().map(str::to_owned) else {
-            return Err(failed("the result of `initialize`", shortened(&response.to_string())));
+            return Err(failed("the result of `initialize`", &response));
         };
         let session = Self { site, id: Some(id).filter(|id| !id.is_empty()), server, revision };
         session.notify("notifications/initialized").await?;
@@ -101,7 +102,7 @@ impl<'a> Session<'a> {
     pub(crate) async fn call(&self, method: &str, params: &Value) -> Result<Value, Finding> {
         let response = self.ask(method, params).await?;
         let result = response.get("result").cloned();
-        result.ok_or_else(|| failed(format!("a result of `{method}`"), shortened(&response.to_string())))
+        result.ok_or_else(|| failed(format!("a result of `{method}`"), &response))
     }
 
     /// Calls a method that fails with one of these codes.
@@ -112,7 +113,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let wanted: Vec<String> = codes.iter().map(i64::to_string).collect();
-        Err(failed(format!("the error {}", wanted.join(" or ")), shortened(&response.to_string())))
+        Err(failed(format!("the error {}", wanted.join(" or ")), &response))
     }
 
     /// Skips the check unless the server has a capability.

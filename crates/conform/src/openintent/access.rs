@@ -28,6 +28,15 @@ checks! {
     "RFC-0021 §2.2 read_at", Should, only_the_target_reads, "Only the target acknowledges a message.";
 }
 
+/// An agent that is neither of the two.
+const STRANGER: &str = "agent.conform-other";
+
+/// Sends a notification to an agent, and returns its id.
+async fn directed(site: &Site, channel: &str, to: &str) -> Result<String, Finding> {
+    let body = json!({ "message_type": "notify", "to": to });
+    text(&send(site, channel, Who::First, body).await?, "/id")
+}
+
 /// Creates a channel with the first agent as its only member, on an intent that the second agent has access to.
 async fn explicit(site: &Site) -> Result<String, Finding> {
     site.second_id()?;
@@ -50,20 +59,26 @@ async fn closed(site: &Site) -> Result<String, Finding> {
     Ok(channel)
 }
 
+/// Fails unless a channel takes messages of the first agent, and none of the second one.
+async fn second_cannot_send(site: &Site, channel: &str) -> Outcome {
+    let sending = |who: Who| sending(site, channel, who, json!({ "message_type": "notify" }));
+    sending(Who::First).send().await?.twin()?;
+    sending(Who::Second).send().await?.is(&[403, 404]).map(drop)
+}
+
 async fn target_is_a_member(site: &Site) -> Outcome {
     let intent = intent_id(site).await?;
     let body = json!({ "member_policy": "explicit", "members": [site.first_id()] });
     let channel = channel_of(site, &intent, body).await?;
-    let body = json!({ "message_type": "notify", "to": "agent.conform-other" });
+    let body = json!({ "message_type": "notify", "to": STRANGER });
     sending(site, &channel, Who::First, body).send().await?.is(&[403]).map(drop)
 }
 
 async fn directed_is_for_its_target(site: &Site) -> Outcome {
     let target = site.second_id()?;
     let channel = channel(site).await?;
-    let to = |agent: &str| json!({ "message_type": "notify", "to": agent });
-    let mine = text(&send(site, &channel, Who::First, to(target)).await?, "/id")?;
-    let other = text(&send(site, &channel, Who::First, to("agent.conform-other")).await?, "/id")?;
+    let mine = directed(site, &channel, target).await?;
+    let other = directed(site, &channel, STRANGER).await?;
     let found = listed(site, &channel, "", Who::Second).await?.ok()?;
     let found = ids(&found);
     let right = found.contains(&mine.as_str()) && !found.contains(&other.as_str());
@@ -97,28 +112,31 @@ async fn key_is_needed(site: &Site) -> Outcome {
 
 async fn no_access_no_channels(site: &Site) -> Outcome {
     let channel = closed(site).await?;
-    site.get(&at(site, &format!("/channels/{channel}"))).by(Who::Second).send().await?.is(&[403, 404])?;
+    let reading = |who: Who| site.get(&at(site, &format!("/channels/{channel}"))).by(who);
+    reading(Who::First).send().await?.twin()?;
+    reading(Who::Second).send().await?.is(&[403, 404])?;
+    listed(site, &channel, "", Who::First).await?.twin()?;
     listed(site, &channel, "", Who::Second).await?.is(&[403, 404]).map(drop)
 }
 
 async fn no_access_no_messages(site: &Site) -> Outcome {
     let channel = closed(site).await?;
-    let body = json!({ "message_type": "notify" });
-    sending(site, &channel, Who::Second, body).send().await?.is(&[403, 404]).map(drop)
+    second_cannot_send(site, &channel).await
 }
 
 async fn outsider_cannot_send(site: &Site) -> Outcome {
     let channel = explicit(site).await?;
-    let body = json!({ "message_type": "notify" });
-    sending(site, &channel, Who::Second, body).send().await?.is(&[403, 404]).map(drop)
+    second_cannot_send(site, &channel).await
 }
 
 async fn outsider_cannot_read(site: &Site) -> Outcome {
     let channel = explicit(site).await?;
     let id = notify(site, &channel, 1).await?;
-    let one =
-        site.get(&at(site, &format!("/channels/{channel}/messages/{id}"))).by(Who::Second).send().await?;
-    one.is(&[403, 404])?;
+    let reading = |who: Who| site.get(&at(site, &format!("/channels/{channel}/messages/{id}"))).by(who);
+    reading(Who::First).send().await?.twin()?;
+    reading(Who::Second).send().await?.is(&[403, 404])?;
+    let mine = listed(site, &channel, "", Who::First).await?.twin()?;
+    ensure(ids(&mine).contains(&id.as_str()), format!("{id} in the member's list"), mine)?;
     let all = listed(site, &channel, "", Who::Second).await?;
     let is_hidden = matches!(all.status, 403 | 404) || all.body == Value::Array(Vec::new());
     if is_hidden { Ok(()) } else { Err(failed("403, 404, or an empty list", all.said())) }
@@ -145,31 +163,43 @@ async fn creator_adds_a_member(site: &Site) -> Outcome {
 async fn others_change_nothing(site: &Site) -> Outcome {
     let second = site.second_id()?;
     let channel = explicit(site).await?;
-    let members = json!({ "members": [second] });
     let path = at(site, &format!("/channels/{channel}"));
-    site.patch(&path, &members).by(Who::Second).send().await?.is(&[403, 404]).map(drop)
+    let patching = |members: Value, who: Who| site.patch(&path, &json!({ "members": members })).by(who);
+    patching(json!([second]), Who::Second).send().await?.is(&[403, 404])?;
+    // Afterwards: the second agent is no stranger then.
+    patching(json!([site.first_id(), second]), Who::First).send().await?.twin().map(drop)
 }
 
 async fn no_answer_across_channels(site: &Site) -> Outcome {
     let (one, other) = (channel(site).await?, channel(site).await?);
     let body = json!({ "message_type": "request", "to": site.first_id() });
     let asked = text(&send(site, &one, Who::First, body).await?, "/id")?;
-    replying(site, &other, &asked, Who::First).send().await?.refused()
+    replying(site, &other, &asked, Who::First).send().await?.refused_or(&[404])?;
+    // Afterwards: a request that has an answer might be refused for that.
+    replying(site, &one, &asked, Who::First).send().await?.twin().map(drop)
 }
 
 async fn sender_is_oneself(site: &Site) -> Outcome {
-    site.second_id()?;
+    let second = site.second_id()?;
     let channel = channel(site).await?;
-    let body = json!({ "sender": site.first_id(), "message_type": "notify", "payload": { "n": 1 } });
     let path = at(site, &format!("/channels/{channel}/messages"));
-    site.post(&path, &body).by(Who::Second).send().await?.refused()
+    let as_one = |sender: &str| {
+        let body = json!({ "sender": sender, "message_type": "notify", "payload": { "n": 1 } });
+        site.post(&path, &body).by(Who::Second)
+    };
+    as_one(second).send().await?.twin()?;
+    as_one(site.first_id()).send().await?.refused()
 }
 
 async fn only_the_target_reads(site: &Site) -> Outcome {
-    site.second_id()?;
+    let second = site.second_id()?;
     let channel = channel(site).await?;
-    let body = json!({ "message_type": "notify", "to": "agent.conform-other" });
-    let id = text(&send(site, &channel, Who::First, body).await?, "/id")?;
-    let path = at(site, &format!("/channels/{channel}/messages/{id}"));
-    site.patch(&path, &json!({ "status": "read" })).by(Who::Second).send().await?.refused()
+    let (own, other) = (directed(site, &channel, second).await?, directed(site, &channel, STRANGER).await?);
+    let reading = |id: &str| {
+        let path = at(site, &format!("/channels/{channel}/messages/{id}"));
+        site.patch(&path, &json!({ "status": "read" })).by(Who::Second)
+    };
+    reading(&own).send().await?.twin()?;
+    // It is not for the second agent, which may not even see it.
+    reading(&other).send().await?.refused_or(&[404])
 }

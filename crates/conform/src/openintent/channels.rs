@@ -59,19 +59,24 @@ async fn channel_ids_differ(site: &Site) -> Outcome {
 }
 
 async fn channel_needs_an_intent(site: &Site) -> Outcome {
-    let nowhere = site.uuid();
-    creating(site, &nowhere, &json!({ "name": "nowhere", "member_policy": "intent" })).send().await?.refused()
+    let (intent, nowhere) = (intent_id(site).await?, site.uuid());
+    let body = json!({ "name": "nowhere", "member_policy": "intent" });
+    creating(site, &intent, &body).send().await?.twin()?;
+    creating(site, &nowhere, &body).send().await?.refused_or(&[404])
 }
 
 async fn channel_needs_a_name(site: &Site) -> Outcome {
     let intent = intent_id(site).await?;
+    let named = json!({ "name": site.fresh("channel"), "member_policy": "intent" });
+    creating(site, &intent, &named).send().await?.twin()?;
     creating(site, &intent, &json!({ "member_policy": "intent" })).send().await?.refused()
 }
 
 async fn channel_name_is_unique(site: &Site) -> Outcome {
     let intent = intent_id(site).await?;
-    channel_of(site, &intent, json!({ "name": "twice" })).await?;
-    creating(site, &intent, &json!({ "name": "twice" })).send().await?.refused()
+    let twice = json!({ "name": "twice" });
+    creating(site, &intent, &twice).send().await?.twin()?;
+    creating(site, &intent, &twice).send().await?.refused()
 }
 
 async fn channel_has_its_creator(site: &Site) -> Outcome {
@@ -99,8 +104,9 @@ async fn channel_policy_is_intent(site: &Site) -> Outcome {
 
 async fn channel_policy_is_an_enum(site: &Site) -> Outcome {
     let intent = intent_id(site).await?;
-    let body = json!({ "name": site.fresh("channel"), "member_policy": "banana" });
-    creating(site, &intent, &body).send().await?.refused()
+    let body = |policy: &str| json!({ "name": site.fresh("channel"), "member_policy": policy });
+    creating(site, &intent, &body("explicit")).send().await?.twin()?;
+    creating(site, &intent, &body("banana")).send().await?.refused()
 }
 
 async fn channel_options_have_defaults(site: &Site) -> Outcome {

@@ -45,7 +45,10 @@ async fn stale_version_is_refused(site: &Site) -> Outcome {
 
 async fn version_is_needed(site: &Site) -> Outcome {
     let intent = intent(site).await?;
-    patch(site, &intent, None).await?.refused()
+    // 428 is made for it.
+    patch(site, &intent, None).await?.refused_or(&[428])?;
+    // Afterwards: the version is another one then.
+    patch(site, &intent, Some(&intent["version"])).await?.twin().map(drop)
 }
 
 async fn change_is_an_event(site: &Site) -> Outcome {

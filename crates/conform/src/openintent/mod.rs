@@ -93,6 +93,13 @@ async fn notify(site: &Site, channel: &str, n: i64) -> Result<String, Finding> {
     text(&send(site, channel, Who::First, body).await?, "/id")
 }
 
+/// Returns a channel that takes a message of the first agent, so that a message that it refuses is refused for itself.
+async fn open_channel(site: &Site) -> Result<String, Finding> {
+    let channel = channel(site).await?;
+    sending(site, &channel, Who::First, json!({ "message_type": "notify" })).send().await?.twin()?;
+    Ok(channel)
+}
+
 /// Lists a channel's messages as somebody.
 async fn listed(site: &Site, channel: &str, query: &str, who: Who) -> Result<Answer, Finding> {
     site.get(&at(site, &format!("/channels/{channel}/messages{query}"))).by(who).send().await

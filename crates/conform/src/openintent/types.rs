@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{at, channel, notify, replying, send, sending};
+use super::{at, channel, notify, open_channel, replying, send, sending};
 use crate::check::checks;
 use crate::finding::{Outcome, ensure, members, same, text};
 use crate::site::{Site, Who, in_seconds};
@@ -49,18 +49,18 @@ async fn message_has_its_channel(site: &Site) -> Outcome {
 }
 
 async fn message_type_is_an_enum(site: &Site) -> Outcome {
-    let channel = channel(site).await?;
+    let channel = open_channel(site).await?;
     sending(site, &channel, Who::First, json!({ "message_type": "banana" })).send().await?.refused()
 }
 
 async fn payload_is_required(site: &Site) -> Outcome {
-    let channel = channel(site).await?;
+    let channel = open_channel(site).await?;
     let body = json!({ "sender": site.first_id(), "message_type": "notify" });
     site.post(&at(site, &format!("/channels/{channel}/messages")), &body).send().await?.refused()
 }
 
 async fn payload_is_an_object(site: &Site) -> Outcome {
-    let channel = channel(site).await?;
+    let channel = open_channel(site).await?;
     let body = json!({ "message_type": "notify", "payload": "just words" });
     sending(site, &channel, Who::First, body).send().await?.refused()
 }
@@ -85,6 +85,7 @@ async fn metadata_comes_back(site: &Site) -> Outcome {
 
 async fn request_needs_an_address(site: &Site) -> Outcome {
     let channel = channel(site).await?;
+    sending(site, &channel, Who::First, request(site)).send().await?.twin()?;
     sending(site, &channel, Who::First, json!({ "message_type": "request" })).send().await?.refused()
 }
 
@@ -97,13 +98,19 @@ async fn request_has_no_correlation(site: &Site) -> Outcome {
 
 async fn response_needs_a_request(site: &Site) -> Outcome {
     let channel = channel(site).await?;
+    let asked = sending(site, &channel, Who::First, request(site)).send().await?.twin()?;
+    let right = json!({ "message_type": "response", "correlation_id": asked["id"] });
+    sending(site, &channel, Who::First, right).send().await?.twin()?;
     sending(site, &channel, Who::First, json!({ "message_type": "response" })).send().await?.refused()
 }
 
 async fn response_refers_to_a_request(site: &Site) -> Outcome {
     let channel = channel(site).await?;
+    let asked = text(&send(site, &channel, Who::First, request(site)).await?, "/id")?;
+    replying(site, &channel, &asked, Who::First).send().await?.twin()?;
     let id = notify(site, &channel, 1).await?;
-    replying(site, &channel, &id, Who::First).send().await?.refused()
+    // Requests are answered here, so 404 says that there is none with this id.
+    replying(site, &channel, &id, Who::First).send().await?.refused_or(&[404])
 }
 
 async fn response_goes_to_the_asker(site: &Site) -> Outcome {
