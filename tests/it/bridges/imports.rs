@@ -48,6 +48,23 @@ impl Two {
         }
     }
 
+    /// Makes a key of another admin.
+    async fn root(&self) -> Value {
+        self.there.agent("agent.root").await;
+        let scopes = json!({ "label": "root", "scopes": ["admin"] });
+        self.admin.post("/principals/agent.root/keys", scopes).await.is(201)
+    }
+
+    /// Returns the head of a request that imports the file with a key.
+    fn head(&self, key: &Value) -> String {
+        format!(
+            "POST /api/v1/bundles?server_key={} HTTP/1.1\r\nHost: h\r\nX-API-Key: {}\r\nContent-Length: {}\r\n\r\n",
+            self.key,
+            key["key"].as_str().unwrap(),
+            self.file.0.len()
+        )
+    }
+
     async fn rows(&self) -> i64 {
         let count = "SELECT (SELECT count(*) FROM bundles) + (SELECT count(*) FROM bundle_lines)";
         sqlx::query_scalar(count).fetch_one(&self.there.ctx().pool).await.unwrap()
@@ -193,15 +210,8 @@ async fn what_is_no_whole_bundle_is_refused_and_leaves_nothing() {
 async fn a_file_that_never_ends_leaves_nothing_and_keeps_nobody_back() {
     let two = Two::set().await;
     let half = two.file.0.len() / 2;
-    two.there.agent("agent.root").await;
-    let made = json!({ "label": "root", "scopes": ["admin"] });
-    let made = two.admin.post("/principals/agent.root/keys", made).await.is(201);
-    let head = format!(
-        "POST /api/v1/bundles?server_key={} HTTP/1.1\r\nHost: h\r\nX-API-Key: {}\r\nContent-Length: {}\r\n\r\n",
-        two.key,
-        made["key"].as_str().unwrap(),
-        two.file.0.len()
-    );
+    let made = two.root().await;
+    let head = two.head(&made);
     let mut cut = Vec::new();
     for _ in 0..2 {
         let mut socket = TcpStream::connect(two.there.address).await.unwrap();
@@ -264,5 +274,26 @@ async fn only_admins_import_read_and_remove_bundles() {
     for kind in ["bundle.imported", "bundle.removed"] {
         assert!(log.text.contains(kind), "{kind}: {}", log.text);
     }
+    two.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_revoked_meanwhile_imports_nothing() {
+    let two = Two::set().await;
+    let half = two.file.0.len() / 2;
+    let made = two.root().await;
+    let mut socket = TcpStream::connect(two.there.address).await.unwrap();
+    socket.write_all(two.head(&made).as_bytes()).await.unwrap();
+    socket.write_all(&two.file.0.as_bytes()[..half]).await.unwrap();
+    while two.rows().await < 1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    two.admin.delete(&format!("/keys/{}", made["record"]["id"].as_str().unwrap())).await.ok();
+    socket.write_all(&two.file.0.as_bytes()[half..]).await.unwrap();
+    let mut answer = vec![0; 12];
+    socket.read_exact(&mut answer).await.unwrap();
+    assert_eq!(answer, b"HTTP/1.1 401");
+    two.sweep().await;
+    assert_eq!(two.rows().await, 0);
     two.end().await;
 }

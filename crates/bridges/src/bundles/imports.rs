@@ -98,8 +98,9 @@ impl Import {
     /// Takes the next bytes of the file.
     ///
     /// # Errors
-    /// They are no part of a bundle, or too many; a database error.
+    /// They are no part of a bundle, or too many; the key is no longer in force; a database error.
     pub async fn take(&mut self, piece: &[u8]) -> Outcome<()> {
+        self.caller.require_key(self.ctx.now())?;
         self.file.update(piece);
         self.bytes += piece.len() as u64;
         if self.bytes > FILE_BYTES {
@@ -147,7 +148,7 @@ impl Import {
     /// once.
     ///
     /// # Errors
-    /// The file is no whole bundle, or not signed by a trusted key; a database error.
+    /// The file is no whole bundle, or not signed by a trusted key; the key of the caller is no longer in force; a database error.
     pub async fn finish(mut self) -> Outcome<(BundleRecord, bool)> {
         let done = self.conclude().await;
         if !matches!(done, Ok((_, true))) {
@@ -182,6 +183,7 @@ impl Import {
         }
         let read = clock::parse(&header.exported_at);
         let exported_at = read.ok_or_else(|| no_bundle("`exported_at` is no time"))?;
+        self.caller.require_key(self.ctx.now())?;
         let digest: Digest = self.file.clone().finalize().into();
         let mut work = IntentTx::begin(&self.ctx, &self.caller, IntentId::SYSTEM, None).await?;
         if let Some(same) = rows::with_digest(work.reading(), &digest).await? {

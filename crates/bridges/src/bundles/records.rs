@@ -103,6 +103,7 @@ pub async fn lines(
 /// The file of an imported bundle, as it is read.
 pub struct BundleFile {
     ctx: Ctx,
+    caller: Caller,
     record: BundleRecord,
     /// Number of the last line that was read.
     at: i32,
@@ -112,11 +113,12 @@ impl BundleFile {
     /// Returns the next lines; `None` after the last.
     ///
     /// # Errors
-    /// A database error; the bundle was removed meanwhile.
+    /// A database error; the bundle was removed meanwhile, or the key is no longer in force.
     pub async fn next(&mut self) -> Outcome<Option<String>> {
         if self.at == self.record.lines {
             return Ok(None);
         }
+        self.caller.require_key(self.ctx.now())?;
         let filter = LineFilter { kind: None, after: self.at, limit: ROWS };
         let page = rows::page(&mut *self.ctx.pool.acquire().await?, self.record.id, &filter).await?;
         let mut text = String::new();
@@ -141,7 +143,7 @@ impl BundleFile {
 /// As [`get`].
 pub async fn file(ctx: &Ctx, caller: &Caller, id: BundleId) -> Outcome<BundleFile> {
     let record = get(ctx, caller, id).await?;
-    Ok(BundleFile { ctx: ctx.clone(), record, at: 0 })
+    Ok(BundleFile { ctx: ctx.clone(), caller: caller.clone(), record, at: 0 })
 }
 
 /// Returns the bundle of an intent that was written last, for an admin; `None` if none was imported.

@@ -47,14 +47,12 @@ impl TryFrom<BundleRow> for BundleRecord {
     }
 }
 
-/// Which bundles to find; what is absent does not matter.
-#[derive(Debug, Clone, Copy, Default)]
-struct Wanted<'a> {
+/// Returns the bundle with this id or this digest.
+async fn one(
+    conn: &mut PgConnection,
     id: Option<Uuid>,
-    digest: Option<&'a [u8]>,
-}
-
-async fn one(conn: &mut PgConnection, wanted: Wanted<'_>) -> Outcome<Option<BundleRecord>> {
+    digest: Option<&[u8]>,
+) -> Outcome<Option<BundleRecord>> {
     let row = sqlx::query_as!(
         BundleRow,
         r#"-- bundles::one
@@ -62,8 +60,8 @@ async fn one(conn: &mut PgConnection, wanted: Wanted<'_>) -> Outcome<Option<Bund
                 exported_at AS "exported_at!", exported_by AS "exported_by!", bytes AS "bytes!", lines AS "lines!",
                 imported_by, imported_at
          FROM bundles WHERE gone_at IS NULL AND (id = $1 OR digest = $2)"#,
-        wanted.id,
-        wanted.digest
+        id,
+        digest
     )
     .fetch_optional(conn)
     .await?;
@@ -71,11 +69,11 @@ async fn one(conn: &mut PgConnection, wanted: Wanted<'_>) -> Outcome<Option<Bund
 }
 
 pub(super) async fn with_id(conn: &mut PgConnection, id: BundleId) -> Outcome<Option<BundleRecord>> {
-    one(conn, Wanted { id: Some(id.uuid()), ..Wanted::default() }).await
+    one(conn, Some(id.uuid()), None).await
 }
 
 pub(super) async fn with_digest(conn: &mut PgConnection, digest: &Digest) -> Outcome<Option<BundleRecord>> {
-    one(conn, Wanted { digest: Some(digest), ..Wanted::default() }).await
+    one(conn, None, Some(digest)).await
 }
 
 /// Adds a bundle that begins to arrive, and may be swept after `gone_at`.
