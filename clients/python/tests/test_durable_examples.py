@@ -61,6 +61,17 @@ def environment(**more):
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {"PYTHONUNBUFFERED": "1"} | more
 
 
+def registered(ada, folder):
+    """Returns whether the server knows the agents of an example, each of their versions, and the default ones."""
+    program = (folder / "server.py").read_text()
+    known = {one.name: one for one in ada.call(operations.list_inventory()).agents}
+    versions = re.findall(r'register_agent(?:_version)?\(\s*"([^"]+)"(?:,\s*"([^"]+)")?', program)
+    defaults = re.findall(r'set_default_agent_version\(\s*"([^"]+)",\s*"([^"]+)"', program)
+    return all(name in known and (not version or version in known[name].versions) for name, version in versions) and all(
+        known[name].default == version for name, version in defaults
+    )
+
+
 def run(ada, folder, at_hand, home):
     """Runs an example's runtime and its clients side by side; returns each client's exit status and output, by where it has connected.
     Ada looks whether its agents are there."""
@@ -82,9 +93,10 @@ def run(ada, folder, at_hand, home):
     if name == "stdio":
         return clients()
     with listening(folder, at_hand, home / f"{name}-listening"):
-        # A client at the server finds the agents that are registered there; the runtime lets its clients wait for that.
-        agents = set(re.findall(r'register_agent\w*\("([^"]+)"', (folder / "server.py").read_text()))
-        while "server" in ways and not agents <= {one.name for one in ada.call(operations.list_inventory()).agents}:
+        # A client at the server finds the versions that are registered there; the runtime lets its clients wait for that.
+        until = time.monotonic() + 60
+        while "server" in ways and not registered(ada, folder):
+            assert time.monotonic() < until, f"{name}: the server does not know its agents after 60 s"
             time.sleep(0.1)
         return clients()
 

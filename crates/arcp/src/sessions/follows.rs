@@ -19,8 +19,8 @@ use crate::jobs;
 use crate::jobs::log::EVENT;
 use crate::session_rows::counters;
 
-/// Maximum number of events numbered in one transaction.
-const EVENTS: i64 = 1_000;
+/// Maximum number of events numbered at once.
+const EVENTS: u16 = 1_000;
 
 /// A job that is now followed.
 #[derive(Debug)]
@@ -127,6 +127,13 @@ pub async fn follow(
         }
         insert(&mut tx, entered.id, job, cursor, until, since != Since::Now).await?;
     }
+    if own && replayed {
+        // The history comes before live events (§7.6), and those of the session's own job get their numbers as they are
+        // written: whoever writes the next one waits for the lock.
+        let mut seq = counter.last_seq;
+        while number(&mut tx, entered, Some(job), &mut seq).await? == usize::from(EVENTS) {}
+        counters::save(&mut tx, &[(entered.id, seq)]).await?;
+    }
     tx.commit().await?;
     let mut described = Described::new(&described.job, &described.remaining);
     described.current_status = status;
@@ -159,19 +166,32 @@ pub async fn plan(ctx: &Ctx, entered: &Entered) -> Outcome<bool> {
     let Some(counter) = counters::lock(&mut tx, &[entered.id]).await?.remove(&entered.id) else {
         return Ok(false);
     };
-    let new = new(&mut tx, entered.id).await?;
-    if new.is_empty() {
-        return Ok(false);
-    }
     let mut seq = counter.last_seq;
+    let count = number(&mut tx, entered, None, &mut seq).await?;
+    if count > 0 {
+        counters::save(&mut tx, &[(entered.id, seq)]).await?;
+        tx.commit().await?;
+    }
+    Ok(count == usize::from(EVENTS))
+}
+
+/// Numbers some new events of one job that the session follows, or of all of them, and returns how many it has found; `seq` is the last
+/// number given. The caller has locked the session's counter.
+async fn number(
+    conn: &mut PgConnection,
+    entered: &Entered,
+    job: Option<JobId>,
+    seq: &mut i64,
+) -> Outcome<usize> {
+    let new = new(conn, entered.id, job).await?;
     let mut numbered = Vec::new();
     let mut cursors: Vec<(Uuid, i64)> = Vec::new();
     let mut over: Vec<JobId> = Vec::new();
     for event in &new {
         let admitted = event.kind.as_deref().is_none_or(|kind| entered.features.admit(kind));
         if admitted {
-            seq += 1;
-            numbered.push((seq, JobId::from(event.job_id), Some(event.job_seq)));
+            *seq += 1;
+            numbered.push((*seq, JobId::from(event.job_id), Some(event.job_seq)));
         }
         match cursors.last_mut() {
             Some((job, cursor)) if *job == event.job_id => *cursor = event.job_seq,
@@ -181,12 +201,12 @@ pub async fn plan(ctx: &Ctx, entered: &Entered) -> Outcome<bool> {
             over.push(event.job_id.into());
         }
     }
-    frames::insert(&mut tx, entered.id, &numbered, None).await?;
-    advance(&mut tx, entered.id, &cursors).await?;
-    remove(&mut tx, entered.id, &over).await?;
-    counters::save(&mut tx, &[(entered.id, seq)]).await?;
-    tx.commit().await?;
-    Ok(i64::try_from(new.len()).is_ok_and(|count| count >= EVENTS))
+    if !new.is_empty() {
+        frames::insert(conn, entered.id, &numbered, None).await?;
+        advance(conn, entered.id, &cursors).await?;
+        remove(conn, entered.id, &over).await?;
+    }
+    Ok(new.len())
 }
 
 /// Returns the last event of a job that a client has, by a number of the submitting session.
@@ -260,8 +280,8 @@ async fn insert(
     Ok(())
 }
 
-/// Selects the events of followed jobs that have no number in the session yet.
-async fn new(conn: &mut PgConnection, session: SessionId) -> Outcome<Vec<New>> {
+/// Selects the events of one followed job, or of all of them, that have no number in the session yet.
+async fn new(conn: &mut PgConnection, session: SessionId, job: Option<JobId>) -> Outcome<Vec<New>> {
     let rows = sqlx::query_as!(
         New,
         "-- session_follows::new
@@ -270,9 +290,10 @@ async fn new(conn: &mut PgConnection, session: SessionId) -> Outcome<Vec<New>> {
              SELECT e.job_seq, e.type, e.kind FROM job_events e
              WHERE e.job_id = f.job_id AND e.job_seq > f.cursor_seq AND (f.until_seq IS NULL OR e.job_seq <= f.until_seq)
              ORDER BY e.job_seq LIMIT $2) e
-         WHERE f.session_id = $1 ORDER BY f.job_id, e.job_seq LIMIT $2",
+         WHERE f.session_id = $1 AND ($3::uuid IS NULL OR f.job_id = $3) ORDER BY f.job_id, e.job_seq LIMIT $2",
         session.uuid(),
-        EVENTS
+        i64::from(EVENTS),
+        job.map(|job| job.uuid())
     )
     .fetch_all(conn)
     .await?;

@@ -154,6 +154,30 @@ async fn ones_own_job_is_replayed_under_fresh_numbers_and_goes_on_once() {
 }
 
 #[tokio::test]
+async fn the_history_of_ones_own_job_comes_before_what_happens_meanwhile() {
+    let (world, hand, key) = world().await;
+    // Without the `ack` feature there are no back-pressure events.
+    let mut socket = Socket::open_with(&world, "/arcp", hello(key, &["subscribe", "heartbeat"])).await;
+    let job = socket.submit(json!({ "agent": "echo" })).await;
+    let claimed = hand.one().await;
+    // More than are numbered at once, and than are read at once.
+    for from in (0..2_500).step_by(100) {
+        hand.events(&claimed, logs(from, 100)).await.ok();
+    }
+    socket.numbered(2_500).await;
+    for round in 0..3 {
+        socket.ask("job.subscribe", json!({ "job_id": job["job_id"], "history": true })).await;
+        hand.events(&claimed, logs(2_500 + round, 1)).await.ok();
+        let got = socket.numbered(2_501 + round).await;
+        let all: Vec<String> = (0..=2_500 + round).map(|n| n.to_string()).collect();
+        assert_eq!(messages(&got), all, "round {round}");
+    }
+    socket.silent().await;
+    drop(socket);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn the_replay_waits_for_the_pong_behind_the_answer() {
     let (world, hand, key) = world().await;
     let mut socket = Socket::open(&world, key).await;
