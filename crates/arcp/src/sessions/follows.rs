@@ -293,7 +293,7 @@ async fn new(conn: &mut PgConnection, session: SessionId, job: Option<JobId>) ->
          WHERE f.session_id = $1 AND ($3::uuid IS NULL OR f.job_id = $3) ORDER BY f.job_id, e.job_seq LIMIT $2",
         session.uuid(),
         i64::from(EVENTS),
-        job.map(|job| job.uuid())
+        job.map(JobId::uuid)
     )
     .fetch_all(conn)
     .await?;
