@@ -494,17 +494,25 @@ impl Sweep {
 /// # Errors
 /// The database fails; a sweep has work that the look-around does not announce.
 pub async fn run_all(ctx: &Ctx, alone: bool) -> Outcome<u64> {
-    let mut total = 0;
+    let (mut total, mut looked) = (0, None);
     loop {
         let mut done = 0;
         for sweep in Sweep::ALL.iter().copied() {
-            let announced = !alone
-                || !sweep.is_announced()
-                || due::look(ctx).await?.iter().any(|(word, due)| *due && word == sweep.name());
+            let announced = !alone || !sweep.is_announced() || {
+                // What is due changes only with what a sweep does: the clock stands still.
+                let due = match looked.take() {
+                    Some(due) => due,
+                    None => due::look(ctx).await?,
+                };
+                looked.insert(due).iter().any(|(word, due)| *due && word == sweep.name())
+            };
             let count = sweep.run(ctx).await?;
-            if count > 0 && !announced {
-                let name = sweep.name();
-                return Err(AppError::Inconsistent(format!("the look-around announced no `{name}`")));
+            if count > 0 {
+                looked = None;
+                if !announced {
+                    let name = sweep.name();
+                    return Err(AppError::Inconsistent(format!("the look-around announced no `{name}`")));
+                }
             }
             done += count;
         }
