@@ -5,7 +5,7 @@ SHELL := bash
 # Queries are checked against the schema recorded in .sqlx; `make sqlx` records it again.
 export SQLX_OFFLINE := true
 
-.PHONY: help setup run demo dist test test-one unit clients test-frameworks conform packaging web lint sqlx schema bless deny bench bench-smoke bench-peers fuzz soak chaos clean
+.PHONY: help setup run demo dist test test-one unit clients test-frameworks test-kafka conform packaging web lint sqlx schema bless deny bench bench-smoke bench-peers fuzz soak chaos clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -45,6 +45,10 @@ clients: setup ## Run unmodified foreign clients, and our own, against a real se
 test-frameworks: ## Run agents of real frameworks with our Python client, and a model on loopback (10 min, and 2 GB to install)
 	@scripts/setup.sh frameworks
 	@scripts/test.py frameworks
+
+test-kafka: ## Run the tests of Kafka sinks at Tansu, a broker that keeps its log on the disk (10 min to compile it once)
+	@scripts/setup.sh tansu
+	ENTENTE_TEST_TANSU=$(CURDIR)/target/tansu/bin/tansu cargo test --quiet --test it -- sinks::kafka
 
 conform: setup ## Check the reference servers and this one with `entente conform`; the scores go to docs/conform.md
 	cargo build --quiet

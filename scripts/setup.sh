@@ -128,6 +128,12 @@ if [ "${1:-}" = chaos ]; then
   exit
 fi
 
+if [ "${1:-}" = tansu ]; then
+  # A broker that speaks Kafka's protocol, with its log in SQLite.
+  [ -x target/tansu/bin/tansu ] || cargo install tansu --version 0.6.0 --locked --features libsql --debug --root target/tansu
+  exit
+fi
+
 if [ "${1:-}" = peers ]; then
   scripts/setup.sh
   stamp=.venv/peers/.installed

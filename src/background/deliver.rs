@@ -2,8 +2,10 @@
 //! (`kernel/src/webhooks/deliveries.rs`). No transaction is open during a request, and a receiver that hangs delays
 //! only its own deliveries. Those of a sink are published to a broker instead (`deliver/sinks.rs`).
 
+pub mod broker;
 mod jetstream;
-pub mod sinks;
+mod kafka;
+mod sinks;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +28,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use self::sinks::Sinks;
+use self::broker::Sinks;
 use super::egress::{Answer, Egress, RequestFailure, judged};
 use super::lookout::{DELIVERIES, Lookout};
 use super::permits::Busy;

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::{Database, named_database};
 use super::{Done, Failure};
-use crate::background::deliver::sinks::Sinks;
+use crate::background::deliver::broker::Sinks;
 use crate::background::egress::{SystemNames, Trust};
 use crate::config::Config;
 use crate::config::bus::BusConfig;
@@ -160,10 +160,10 @@ async fn ask_provider(findings: &mut Findings, config: &Config) -> Done {
 
 /// Asks each sink whether events can be published to it.
 async fn ask_sinks(findings: &mut Findings, config: &Config) -> Done {
-    let sinks = Sinks::new(&config.webhooks.sinks, config.webhooks.timeout);
+    let sinks = Sinks::new(&config.webhooks.sinks, config.webhooks.timeout, &config.tls.authorities);
     for (name, checked) in sinks.check().await {
         match checked {
-            Ok(()) => findings.note(&format!("the sink {name} answers, and its stream exists"))?,
+            Ok(()) => findings.note(&format!("the sink {name} answers, and takes events"))?,
             Err(why) => findings
                 .say(false, &format!("ENTENTE_SINKS_FILE: nothing can be published to {name}: {why}"))?,
         }

@@ -1,10 +1,12 @@
 //! Settings of sinks: the brokers to which subscriptions may publish, from the file that `ENTENTE_SINKS_FILE` names. Secrets come
 //! from the environment; the file refers to them as `${NAME}`. Without the file there are no sinks.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
 use entente_domain::webhooks::sinks::{SinkRule, is_topic};
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
 use super::Reader;
@@ -13,24 +15,84 @@ use super::templates::fill;
 /// First part of the subjects by which servers wake each other, if their bus is at NATS.
 pub const BUS_SUBJECTS: &str = "entente";
 
-/// Configuration of a broker.
+/// Port of a Kafka broker without one in its address.
+const KAFKA_PORT: u16 = 9_092;
+
+/// Configuration of a sink.
 #[derive(Clone)]
 pub struct SinkConfig {
     /// Name, by which subscriptions name it.
     pub name: String,
-    /// URL, which may contain a password.
-    pub url: String,
-    /// Stream that takes the events.
-    pub stream: String,
+    /// Kind and address.
+    pub broker: BrokerConfig,
     /// Beginning of all topics that subscriptions may name.
     pub prefix: String,
+}
+
+/// Kind and address of a broker.
+#[derive(Clone)]
+pub enum BrokerConfig {
+    /// `JetStream` of NATS.
+    JetStream {
+        /// URL, which may contain a password.
+        url: String,
+        /// Stream that takes the events.
+        stream: String,
+    },
+    /// A cluster that speaks Kafka's protocol.
+    Kafka(KafkaConfig),
+}
+
+/// Address of a cluster that speaks Kafka's protocol.
+#[derive(Clone)]
+pub struct KafkaConfig {
+    /// Names and ports of brokers to begin with.
+    pub hosts: Vec<(String, u16)>,
+    /// Whether connections use TLS.
+    pub tls: bool,
+    /// User and password (SASL/PLAIN).
+    pub login: Option<(String, String)>,
 }
 
 impl SinkConfig {
     /// Returns what the operator allows at it.
     #[must_use]
     pub fn rule(&self) -> SinkRule {
-        SinkRule { prefix: self.prefix.clone() }
+        let keyed = matches!(self.broker, BrokerConfig::Kafka(_));
+        SinkRule { prefix: self.prefix.clone(), keyed }
+    }
+}
+
+impl KafkaConfig {
+    /// Parses `kafka://user:password@host:9092,host:9092`, or `kafkas://` for TLS; `None` if it is something else.
+    fn parse(url: &str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let (login, hosts) =
+            rest.rsplit_once('@').map_or((None, rest), |(login, hosts)| (Some(login), hosts));
+        let plain = |text: &str| percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned);
+        let login = match login {
+            None => None,
+            Some(login) => {
+                let (user, password) = login.split_once(':')?;
+                Some((plain(user)?, plain(password)?))
+            }
+        };
+        let host = |text: &str| {
+            let (host, port) = match text.rsplit_once(':') {
+                // The colons of an IPv6 address are in brackets.
+                Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+                _ => (text, KAFKA_PORT),
+            };
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            let fits = !host.is_empty() && !host.contains(['/', '?', '#', ' ']);
+            fits.then(|| (host.to_owned(), port))
+        };
+        let hosts: Vec<(String, u16)> =
+            hosts.trim_end_matches('/').split(',').map(host).collect::<Option<_>>()?;
+        match scheme {
+            "kafka" | "kafkas" => Some(Self { hosts, tls: scheme == "kafkas", login }),
+            _ => None,
+        }
     }
 }
 
@@ -51,7 +113,8 @@ struct File {
 struct Entry {
     name: String,
     url: String,
-    stream: String,
+    #[serde(default)]
+    stream: Option<String>,
     prefix: String,
 }
 
@@ -88,23 +151,50 @@ impl Entry {
         if !is_word(&name) {
             return Err(format!("`{name}` is no name: it consists of letters, digits, `_` and `-`"));
         }
-        if !is_word(&stream) {
-            return Err(of("`stream` consists of letters, digits, `_` and `-`"));
+        let url = fill(&url, secret, &mut Vec::new()).map_err(|why| of(&why))?;
+        let broker = match stream {
+            None if url.starts_with("kafka") => match KafkaConfig::parse(&url) {
+                Some(config) => BrokerConfig::Kafka(config),
+                None => {
+                    return Err(of(
+                        "`url` must be a URL such as kafka://user:password@host:9092,host:9092 or, with TLS, kafkas://host:9093",
+                    ));
+                }
+            },
+            Some(_) if url.starts_with("kafka") => {
+                return Err(of("a Kafka broker has no `stream`; leave it out"));
+            }
+            Some(stream) if is_word(&stream) => {
+                let known = url.starts_with("nats://") || url.starts_with("tls://");
+                if !known || url.parse::<async_nats::ServerAddr>().is_err() {
+                    return Err(of(
+                        "`url` must be a URL such as nats://user:password@host:4222 or tls://host:4222",
+                    ));
+                }
+                BrokerConfig::JetStream { url, stream }
+            }
+            _ => {
+                return Err(of(
+                    "`stream` names the stream of NATS, and consists of letters, digits, `_` and `-`",
+                ));
+            }
+        };
+        let whole = match broker {
+            BrokerConfig::JetStream { .. } => prefix.strip_suffix('.'),
+            BrokerConfig::Kafka(_) => Some(prefix.strip_suffix('.').unwrap_or(&prefix)),
+        };
+        if !whole.is_some_and(is_topic) {
+            return Err(of(
+                "`prefix` must be the beginning of topics, such as `events.`, and at NATS end with a dot",
+            ));
         }
-        if !prefix.strip_suffix('.').is_some_and(is_topic) {
-            return Err(of("`prefix` must be the beginning of topics and end with a dot, such as `events.`"));
-        }
-        if prefix.split('.').next() == Some(BUS_SUBJECTS) {
+        let jet_stream = matches!(broker, BrokerConfig::JetStream { .. });
+        if jet_stream && prefix.split('.').next() == Some(BUS_SUBJECTS) {
             return Err(of(
                 "`prefix` must not begin with `entente.`: servers wake each other there, and a stream would keep it",
             ));
         }
-        let url = fill(&url, secret, &mut Vec::new()).map_err(|why| of(&why))?;
-        let known = url.starts_with("nats://") || url.starts_with("tls://");
-        if !known || url.parse::<async_nats::ServerAddr>().is_err() {
-            return Err(of("`url` must be a URL such as nats://user:password@host:4222 or tls://host:4222"));
-        }
-        Ok(SinkConfig { name, url, stream, prefix })
+        Ok(SinkConfig { name, broker, prefix })
     }
 }
 

@@ -12,7 +12,7 @@ use entente_store::Pool;
 use super::StartError;
 use crate::background::Senders;
 use crate::background::deliver::WebhookSender;
-use crate::background::deliver::sinks::Sinks;
+use crate::background::deliver::broker::Sinks;
 use crate::background::egress::{Egress, Trust};
 use crate::background::federate::FederationSender;
 use crate::background::notify::{Mailer, Notifier};
@@ -34,7 +34,7 @@ pub(super) fn senders(
     let sending = ctx.with_pool(webhooks.clone());
     let draining = || tasks.draining().clone();
     let permits = config.webhooks.concurrency;
-    let sinks = Sinks::new(&config.webhooks.sinks, config.webhooks.timeout);
+    let sinks = Sinks::new(&config.webhooks.sinks, config.webhooks.timeout, &config.tls.authorities);
     let origin = config.site.url().unwrap_or_default().to_owned();
     let webhooks = WebhookSender::new(sending.clone(), egress()?, sinks, origin, node, permits, draining());
     let mailer = config.smtp.as_ref().map(|smtp| Mailer::new(smtp, &trust.authorities));

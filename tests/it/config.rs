@@ -179,6 +179,34 @@ fn a_sink_is_a_broker_with_a_stream_and_a_prefix() {
         let said = with(name, url, stream, prefix).unwrap_err();
         assert!(said.contains(told) && !said.contains("horse"), "{told}: {said}");
     }
+    let kafka = |url: &str, prefix: &str| {
+        let sink = serde_json::json!({ "name": "a", "url": url, "prefix": prefix });
+        sinks::read(&serde_json::json!({ "sinks": [sink] }).to_string(), &secret)
+    };
+    let sinks::BrokerConfig::Kafka(read) =
+        kafka("kafkas://en%40tente:pass%3Aword@one:9093,[::1],two", "events").unwrap().remove(0).broker
+    else {
+        panic!("no Kafka");
+    };
+    let hosts: Vec<(&str, u16)> = read.hosts.iter().map(|(host, port)| (host.as_str(), *port)).collect();
+    assert_eq!(hosts, [("one", 9093), ("::1", 9092), ("two", 9092)]);
+    assert_eq!((read.tls, read.login), (true, Some(("en@tente".to_owned(), "pass:word".to_owned()))));
+    for (url, prefix, told) in [
+        ("kafka://", "p", "`url`"),
+        ("kafka://a,,b", "p", "`url`"),
+        ("kafka://a:port", "p", "`url`"),
+        ("kafka://user@a", "p", "`url`"),
+        ("kafka://a/topic", "p", "`url`"),
+        ("kafkax://a", "p", "`url`"),
+        ("kafka://a", "", "`prefix`"),
+        ("kafka://a", "p.>", "`prefix`"),
+        ("nats://a", "p.", "`stream`"),
+    ] {
+        let said = kafka(url, prefix).unwrap_err();
+        assert!(said.contains(told), "{url}: {said}");
+    }
+    let said = with("a", "kafka://a", "S", "p.").unwrap_err();
+    assert!(said.contains("leave it out"), "{said}");
     let twice = r#"{"sinks": [{"name": "a", "url": "nats://a", "stream": "S", "prefix": "p."}, {"name": "a", "url": "nats://b", "stream": "S", "prefix": "p."}]}"#;
     assert_eq!(sinks::read(twice, &secret).unwrap_err(), "two sinks have one name");
     let shown = format!("{:?}", with("a", "nats://entente:donkey@a", "S", "p.").unwrap());

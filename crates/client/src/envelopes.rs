@@ -13,8 +13,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use entente_domain::aee::envelopes::signing::{Scope, Sig, VerifyingKey, check_numbers, sign};
 use entente_domain::aee::envelopes::{ENVELOPE_BYTES, Warning, check, hash, members, read};
+use entente_domain::clock::{Clock as _, rfc3339};
 use entente_domain::identity::signatures::PublicKey;
 use entente_domain::refusal::{Code, FieldError, Refusal};
+use entente_runtime::environment::SystemClock;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -41,7 +43,7 @@ enum Verb {
     Validate(Validate),
     /// Create a signing key, in a file that only you can read
     Keygen(keys::Keygen),
-    /// Sign an envelope by the profile aee-jcs-1, and print it; needs no server
+    /// Sign an envelope by the profile aee-jcs-1, and print it; one without `ts` gets the time of now. Needs no server
     Sign(Sign),
     /// Verify the signatures of envelopes; needs no server
     Verify(Verify),
@@ -244,6 +246,8 @@ impl Sign {
         let text = bytes(&self.file)?;
         let mut members = members(&text)?;
         members.remove("sig");
+        // Required (AEE §6, rule 1).
+        members.entry("ts").or_insert_with(|| rfc3339(SystemClock.now()).into());
         // An envelope that every receiver would refuse is not signed either.
         if let Err(refusal) = check(members.clone()) {
             print_errors(&refusal.errors, &mut io::stderr().lock())?;

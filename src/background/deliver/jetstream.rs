@@ -16,9 +16,8 @@ use serde_json::{Value, json};
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
-use super::sinks::{Ends, Event, Fault, Search};
+use super::broker::{Ends, Event, Fault, Search};
 use crate::background::nats::options;
-use crate::config::sinks::SinkConfig;
 
 /// Time limit of a connection, and of an attempt's wait for one.
 const CONNECTION: Duration = Duration::from_secs(2);
@@ -45,7 +44,9 @@ const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
 /// A stream at a NATS server.
 pub(super) struct JetStream {
-    config: SinkConfig,
+    url: String,
+    stream: String,
+    prefix: String,
     /// Time limit of an answer.
     limit: Duration,
     client: OnceCell<Client>,
@@ -107,8 +108,10 @@ enum Found {
 }
 
 impl JetStream {
-    pub(super) fn new(config: &SinkConfig, limit: Duration) -> Self {
-        Self { config: config.clone(), limit, client: OnceCell::new(), link: watch::Sender::default() }
+    /// Prepares a broker at this URL, with a stream for topics with this prefix.
+    pub(super) fn new(url: &str, stream: &str, prefix: &str, limit: Duration) -> Self {
+        let (url, stream, prefix) = (url.to_owned(), stream.to_owned(), prefix.to_owned());
+        Self { url, stream, prefix, limit, client: OnceCell::new(), link: watch::Sender::default() }
     }
 
     /// Returns the ends of the events' subjects.
@@ -129,7 +132,7 @@ impl JetStream {
             if began.elapsed() >= time {
                 return Ok(false);
             }
-            let next = json!({ "seq": search.at + 1, "next_by_subj": search.topic });
+            let next = json!({ "seq": search.at + 1, "next_by_subj": search.log });
             let Some(message) = self.look(next).await? else { return Ok(true) };
             search.at = message.seq;
             if let Some(name) = message.name().filter(|name| search.wanted.remove(name)) {
@@ -144,7 +147,7 @@ impl JetStream {
         let end = ends.entry(event.topic.clone()).or_default();
         for _ in 0..RIVALS {
             let answer =
-                self.ask(event.topic.clone(), headers(event, *end, &self.config.stream), &event.body).await?;
+                self.ask(event.topic.clone(), headers(event, *end, &self.stream), &event.body).await?;
             match (answer.error, answer.seq) {
                 (None, Some(seq)) => {
                     if !answer.duplicate {
@@ -177,9 +180,9 @@ impl JetStream {
 
     /// Asks whether the stream exists and this server may look into it.
     pub(super) async fn check(&self) -> Result<(), String> {
-        match self.end(&format!("{}.entente-doctor", self.config.prefix.trim_end_matches('.'))).await {
+        match self.end(&format!("{}.entente-doctor", self.prefix.trim_end_matches('.'))).await {
             Ok(_) => Ok(()),
-            Err(Fault::Away(why) | Fault::Refused(why)) => Err(why),
+            Err(Fault::Away(why) | Fault::Refused(why) | Fault::Unnumbered(why)) => Err(why),
         }
     }
 
@@ -203,11 +206,11 @@ impl JetStream {
 
     /// Reads a message of the stream; `None` if there is none.
     async fn look(&self, what: Value) -> Result<Option<StoredMessage>, Fault> {
-        let api = format!("$JS.API.STREAM.MSG.GET.{}", self.config.stream);
+        let api = format!("$JS.API.STREAM.MSG.GET.{}", self.stream);
         let answer = self.ask(api, HeaderMap::new(), &what.to_string()).await?;
         match answer.error {
             Some(error) if error.err_code == NOTHING => Ok(None),
-            Some(error) => Err(Fault::Away(format!("stream {}: {}", self.config.stream, error.description))),
+            Some(error) => Err(Fault::Away(format!("stream {}: {}", self.stream, error.description))),
             None => Ok(answer.message),
         }
     }
@@ -248,7 +251,7 @@ impl JetStream {
 
     async fn connect(&self) -> Result<Client, Fault> {
         let away = |e: &dyn std::fmt::Display| Fault::Away(e.to_string());
-        let address: ServerAddr = self.config.url.parse().map_err(|e: std::io::Error| away(&e))?;
+        let address: ServerAddr = self.url.parse().map_err(|e: std::io::Error| away(&e))?;
         let link = self.link.clone();
         let options = options(&address)
             .ping_interval(PING)

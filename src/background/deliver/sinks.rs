@@ -5,7 +5,7 @@
 //! such a place is looked for behind it before it is published again; and the broker takes a publication only while the log ends
 //! where the publisher saw it end. A server that lost its lease therefore writes nothing that its successor did not see.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
 use entente_domain::ids::EndpointId;
@@ -14,30 +14,13 @@ use entente_domain::webhooks::retries::Failure;
 use entente_domain::webhooks::signing::Secrets;
 use entente_domain::webhooks::sinks::Sink;
 use entente_kernel::Outcome;
-use entente_kernel::webhooks::deliveries::{self, Attempted, Batch, Due, EndpointLease, Next};
+use entente_kernel::webhooks::deliveries::{self, Attempted, Batch, Begun, Due, EndpointLease, Next};
 
-use super::jetstream::JetStream;
+use super::broker::{Broker, Ends, Event, Fault, Prepared, Search};
 use super::{GRACE, TOGETHER, TURN, UNWRITTEN, WebhookSender, timely};
-use crate::config::sinks::SinkConfig;
-
-/// Where the broker's log ends, by the part of it that has an order of its own (a subject).
-pub(super) type Ends = HashMap<String, u64>;
 
 /// Time after which a search for events notes how far it is: a lease lasts longer.
 const NOTED: Duration = Duration::from_secs(1);
-
-/// A search for events of one topic that may have arrived.
-#[derive(Debug, Default)]
-pub(super) struct Search {
-    /// The topic.
-    pub topic: String,
-    /// The place up to which it has looked.
-    pub at: u64,
-    /// Names of events that were not found yet.
-    pub wanted: HashSet<String>,
-    /// Names of those that were.
-    pub found: HashSet<String>,
-}
 
 /// Outcome of the searches for the events of a batch.
 enum Searched {
@@ -49,57 +32,9 @@ enum Searched {
     Ended(Next),
 }
 
-/// A delivery on its way to a broker.
-pub(super) struct Event {
-    /// The delivery.
-    pub id: i64,
-    /// Number of earlier attempts.
-    attempts: u32,
-    /// Its name at the broker: the event and the subscription, because two of them may publish an event to one stream.
-    pub name: String,
-    /// Its topic.
-    pub topic: String,
-    /// Where the log ended before its first attempt, if there was one.
-    pub position: Option<u64>,
-    /// Names and values of the headers.
-    pub headers: Vec<(&'static str, String)>,
-    /// The body.
-    pub body: String,
-}
-
-/// Reason that a broker did not take an event.
-#[derive(Debug)]
-pub(super) enum Fault {
-    /// It may take it later, or took it and did not say so.
-    Away(String),
-    /// It never will.
-    Refused(String),
-}
-
-/// The brokers of the operator's settings, by name.
-pub struct Sinks(BTreeMap<String, JetStream>);
-
-impl Sinks {
-    /// Prepares the brokers; each is connected when it is first needed.
-    #[must_use]
-    pub fn new(configs: &[SinkConfig], limit: Duration) -> Self {
-        let named = |config: &SinkConfig| (config.name.clone(), JetStream::new(config, limit));
-        Self(configs.iter().map(named).collect())
-    }
-
-    /// Asks each broker whether events can be published to it; returns the sinks with what is wrong with them.
-    pub async fn check(&self) -> Vec<(String, Result<(), String>)> {
-        let mut checked = Vec::new();
-        for (name, broker) in &self.0 {
-            checked.push((name.clone(), broker.check().await));
-        }
-        checked
-    }
-}
-
 /// What is known of a broker before a batch is published to it.
 struct Publishing<'a> {
-    broker: &'a JetStream,
+    broker: &'a Broker,
     /// Names of the events that it has.
     known: HashSet<String>,
     ends: Ends,
@@ -109,11 +44,11 @@ struct Publishing<'a> {
 fn searches(events: &[Event], ends: &Ends) -> Vec<Search> {
     let mut searches: BTreeMap<&str, Search> = BTreeMap::new();
     for (event, place) in events.iter().filter_map(|event| Some((event, event.position?))) {
-        let end = ends.get(&event.topic).copied().unwrap_or_default();
+        let end = ends.get(&event.log).copied().unwrap_or_default();
         // A stream that ends before the place was made anew, or has lost what it had: the place means nothing there.
         let from = if place > end { 0 } else { place };
-        let new = || Search { topic: event.topic.clone(), at: from, ..Search::default() };
-        let search = searches.entry(&event.topic).or_insert_with(new);
+        let new = || Search { log: event.log.clone(), at: from, ..Search::default() };
+        let search = searches.entry(&event.log).or_insert_with(new);
         search.at = search.at.min(from);
         search.wanted.insert(event.name.clone());
     }
@@ -125,24 +60,25 @@ impl WebhookSender {
     pub(super) async fn publish(&self, lease: &EndpointLease, batch: Batch, sink: &Sink) -> Outcome<Next> {
         let Batch { format, secrets, due, .. } = batch;
         let event = |one| self.event(lease.endpoint_id, one, sink, format, &secrets);
-        let events: Vec<Event> = due.into_iter().map(event).collect();
-        let Some(first) = events.first() else { return Ok(Next::Continue) };
+        let mut events: Vec<Event> = due.into_iter().map(event).collect();
         let began = Instant::now();
-        let broker = self.sinks.0.get(&sink.name);
-        let ends = match broker {
-            Some(broker) => broker.ends(&events).await,
+        let broker = self.sinks.get(&sink.name);
+        let prepared = match broker {
+            Some(broker) => broker.prepare(&mut events).await,
             None => Err(Fault::Away(format!("this server has no sink `{}` in its settings", sink.name))),
         };
-        let (broker, mut ends) = match (broker, ends) {
-            (Some(broker), Ok(ends)) => (broker, ends),
-            (_, ends) => {
-                let made = self.attempted(first, began, ends.map(|_ends| ()));
+        let Some(first) = events.first() else { return Ok(Next::Continue) };
+        let (broker, Prepared { mut ends, numbering }) = match (broker, prepared) {
+            (Some(broker), Ok(prepared)) => (broker, prepared),
+            (_, prepared) => {
+                let made = self.attempted(first, began, prepared.map(|_prepared| ()));
                 return timely(TURN, deliveries::record(&self.ctx, lease, &[made])).await;
             }
         };
         if !self.begin(lease, &events, &ends).await? {
             return Ok(Next::Lost);
         }
+        broker.keep(numbering);
         let known = match self.search(lease, broker, &events, &mut ends).await? {
             Searched::Found(known) => known,
             Searched::Failed(fault) => {
@@ -164,7 +100,7 @@ impl WebhookSender {
     ) -> Outcome<Next> {
         let mut made = Vec::new();
         let mut since = Instant::now();
-        for event in events {
+        for (at, event) in events.iter().enumerate() {
             let began = Instant::now();
             let given_up = async {
                 self.draining.cancelled().await;
@@ -178,6 +114,14 @@ impl WebhookSender {
                     () = given_up => break,
                 }
             };
+            if let Err(Fault::Unnumbered(why)) = &taken {
+                tracing::info!(subscription = %lease.endpoint_id, %why, "a broker's numbers begin anew");
+                // A broker that refuses the first number of a producer is asked again after a pause.
+                if event.number.is_none_or(|number| number.sequence == 0) {
+                    made.push(self.attempted(event, began, taken));
+                }
+                return self.begin_anew(lease, &made, events.get(at..).unwrap_or_default()).await;
+            }
             let failed = taken.is_err();
             made.push(self.attempted(event, began, taken));
             if failed || made.len() >= TOGETHER || since.elapsed() > UNWRITTEN {
@@ -195,11 +139,24 @@ impl WebhookSender {
         timely(TURN, deliveries::record(&self.ctx, lease, &made)).await
     }
 
+    /// Records what was made, and takes the numbers of all other events, which get others with the next batch.
+    async fn begin_anew(&self, lease: &EndpointLease, made: &[Attempted], left: &[Event]) -> Outcome<Next> {
+        if !made.is_empty() {
+            let next = timely(TURN, deliveries::record(&self.ctx, lease, made)).await?;
+            if next != Next::Continue {
+                return Ok(next);
+            }
+        }
+        let ids: Vec<i64> = left.iter().map(|event| event.id).collect();
+        let held = timely(TURN, deliveries::discard_numbers(&self.ctx, lease, &ids)).await?;
+        Ok(if held { Next::Continue } else { Next::Lost })
+    }
+
     /// Looks for the events that may have arrived, once for each topic, from the smallest of their places on.
     async fn search(
         &self,
         lease: &EndpointLease,
-        broker: &JetStream,
+        broker: &Broker,
         events: &[Event],
         ends: &mut Ends,
     ) -> Outcome<Searched> {
@@ -220,7 +177,7 @@ impl WebhookSender {
                 }
             }
             // The end was asked for before, and is that of the subject even if the message at it is older than the place.
-            let end = ends.entry(search.topic).or_default();
+            let end = ends.entry(search.log).or_default();
             *end = search.at.max(*end);
             known.extend(search.found);
         }
@@ -229,15 +186,18 @@ impl WebhookSender {
 
     /// Commits where the log ends for the events that are published for the first time.
     async fn begin(&self, lease: &EndpointLease, events: &[Event], ends: &Ends) -> Outcome<bool> {
-        let new = events.iter().filter(|event| event.position.is_none());
-        let place = |event: &Event| ends.get(&event.topic).copied().unwrap_or_default();
-        let places: Vec<(i64, i64)> =
-            new.map(|event| (event.id, i64::try_from(place(event)).unwrap_or(i64::MAX))).collect();
+        let place = |event: &Event| ends.get(&event.log).copied().unwrap_or_default();
+        let begun = |event: &Event| Begun {
+            id: event.id,
+            position: i64::try_from(place(event)).unwrap_or(i64::MAX),
+            number: event.number,
+        };
+        let begun: Vec<Begun> = events.iter().filter(|event| event.is_new).map(begun).collect();
         // Without a new one there is nothing to commit: a server that lost its lease finds this out by the log's end.
-        if places.is_empty() {
+        if begun.is_empty() {
             return Ok(true);
         }
-        timely(TURN, deliveries::begin(&self.ctx, lease, &places)).await
+        timely(TURN, deliveries::begin(&self.ctx, lease, &begun)).await
     }
 
     fn event(
@@ -248,7 +208,8 @@ impl WebhookSender {
         format: BodyFormat,
         secrets: &Secrets,
     ) -> Event {
-        let mut headers = self.prepare(&mut one, format, secrets, self.ctx.now());
+        let at = self.ctx.now();
+        let mut headers = self.prepare(&mut one, format, secrets, at);
         headers.extend([
             ("ce-specversion", "1.0".to_owned()),
             ("ce-id", one.webhook_id.clone()),
@@ -257,14 +218,20 @@ impl WebhookSender {
         ]);
         Event {
             id: one.id,
+            subscription,
             attempts: one.attempts,
             name: match one.replays {
                 0 => format!("{}.{subscription}", one.webhook_id),
                 // The broker would drop the name that it has.
                 replays => format!("{}.{subscription}.{replays}", one.webhook_id),
             },
+            log: sink.topic_of(&one.kind, one.intent_id),
             topic: sink.topic_of(&one.kind, one.intent_id),
+            key: Sink::key_of(one.intent_id),
+            at,
             position: one.position.map(|place| u64::try_from(place).unwrap_or_default()),
+            number: one.number,
+            is_new: one.position.is_none(),
             headers,
             body: one.body,
         }
@@ -273,7 +240,7 @@ impl WebhookSender {
     fn attempted(&self, event: &Event, began: Instant, taken: Result<(), Fault>) -> Attempted {
         let (failure, error) = match taken {
             Ok(()) => (None, None),
-            Err(Fault::Away(why)) => (Some(Failure::Held), Some(why)),
+            Err(Fault::Away(why) | Fault::Unnumbered(why)) => (Some(Failure::Held), Some(why)),
             Err(Fault::Refused(why)) => (Some(Failure::Refused), Some(why)),
         };
         Attempted {

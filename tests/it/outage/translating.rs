@@ -48,7 +48,7 @@ async fn take_back(pool: &Pool) {
         ALTER TABLE jobs DROP COLUMN key_id, DROP COLUMN owner;
         ALTER TABLE job_clock DROP COLUMN reserves;
         ALTER TABLE job_reservations DROP COLUMN model;
-        ALTER TABLE webhook_endpoints DROP COLUMN hears_from, DROP COLUMN format; ALTER TABLE webhook_deliveries DROP COLUMN position, DROP COLUMN replays;
+        ALTER TABLE webhook_endpoints DROP COLUMN hears_from, DROP COLUMN format; ALTER TABLE webhook_deliveries DROP COLUMN position, DROP COLUMN replays, DROP COLUMN producer_id, DROP COLUMN producer_sequence;
         ALTER TABLE triggers DROP COLUMN hears_from;
         ALTER TABLE webhook_cursor DROP COLUMN global, DROP COLUMN global_seq;
         ALTER TABLE trigger_cursor DROP COLUMN global, DROP COLUMN global_seq;

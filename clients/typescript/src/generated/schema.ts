@@ -10034,7 +10034,10 @@ export interface components {
             sink?: string | null;
             /** @description The subscribing agent: only events visible to it are sent; defaults to the acting agent. */
             subscriber_id?: string | null;
-            /** @description Topic at the `sink` (a subject of NATS), within what the operator allows; `{intent_id}` and `{type}` are those of each event. */
+            /**
+             * @description Topic at the `sink` (a subject of NATS, a topic of Kafka), within what the operator allows; `{intent_id}` and `{type}` are
+             *     those of each event. A topic of Kafka has no `{intent_id}`: that is the key of each record.
+             */
             topic?: string | null;
             /** @description URL that receives deliveries; if omitted, nothing is sent: follow a stream instead. */
             webhook_url?: string | null;

@@ -24,7 +24,7 @@ const NO_INTENT: &str = "server";
 pub struct Sink {
     /// The broker's name in the operator's settings.
     pub name: String,
-    /// The topic (a subject of NATS): `{intent_id}` and `{type}` are those of each event.
+    /// The topic (a subject of NATS, a topic of Kafka): `{intent_id}` and `{type}` are those of each event.
     pub topic: String,
 }
 
@@ -33,6 +33,8 @@ pub struct Sink {
 pub struct SinkRule {
     /// Beginning of all its topics.
     pub prefix: String,
+    /// Whether its topics are few and the events of an intent have their order by a key, as with Kafka.
+    pub keyed: bool,
 }
 
 impl Sink {
@@ -65,6 +67,16 @@ impl Sink {
                 format!("The sink `{}` takes topics that begin with `{}`.", self.name, rule.prefix),
             );
         }
+        if rule.keyed && self.topic.contains(INTENT) {
+            return refuse(
+                "topic",
+                format!(
+                    "The sink `{}` takes no `{INTENT}`: a topic per intent would be too many for Kafka. The intent is the key of each record, so \
+                     its events stay in order.",
+                    self.name
+                ),
+            );
+        }
         let plain = self.topic.replace(INTENT, "x").replace(TYPE, "x");
         if !is_topic(&plain) {
             return refuse(
@@ -77,10 +89,16 @@ impl Sink {
         Ok(())
     }
 
+    /// Returns the key of an event, by which those of an intent stay in order where a topic has several parts.
+    #[must_use]
+    pub fn key_of(intent: Option<IntentId>) -> String {
+        intent.map_or_else(|| NO_INTENT.to_owned(), |id| id.to_string())
+    }
+
     /// Returns the topic of an event. Characters of its type that no topic has become `_`.
     #[must_use]
     pub fn topic_of(&self, kind: &str, intent: Option<IntentId>) -> String {
-        let intent = intent.map_or_else(|| NO_INTENT.to_owned(), |id| id.to_string());
+        let intent = Self::key_of(intent);
         let tokens = kind.split('.').map(|token| {
             let fit = |c: char| if is_letter(c) { c } else { '_' };
             if token.is_empty() { "_".to_owned() } else { token.chars().map(fit).collect() }

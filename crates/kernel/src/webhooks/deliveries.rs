@@ -76,10 +76,50 @@ pub struct Due {
     pub kind: String,
     /// Where the broker's log ended at its first attempt, if it may have been published.
     pub position: Option<i64>,
+    /// Its number at a Kafka broker, if it got one then.
+    pub number: Option<Number>,
     /// How often it was asked for again.
     pub replays: u32,
     /// Number of earlier attempts.
     pub attempts: u32,
+}
+
+/// Number of a delivery at a Kafka broker, which takes each once and in sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Number {
+    /// The producer's id; `None` if the broker no longer takes its numbers.
+    pub producer: Option<i64>,
+    /// The partition, which stays.
+    pub partition: i32,
+    /// The sequence number in the partition.
+    pub sequence: i32,
+}
+
+impl Number {
+    /// Returns the partition and the sequence number as one.
+    fn packed(self) -> i64 {
+        i64::from(self.partition) << 32 | i64::from(self.sequence)
+    }
+
+    fn unpacked(producer: Option<i64>, packed: i64) -> Self {
+        let low = packed & i64::from(u32::MAX);
+        Self {
+            producer,
+            partition: i32::try_from(packed >> 32).unwrap_or_default(),
+            sequence: i32::try_from(low).unwrap_or_default(),
+        }
+    }
+}
+
+/// The beginning of a delivery's publication.
+#[derive(Debug, Clone, Copy)]
+pub struct Begun {
+    /// The delivery.
+    pub id: i64,
+    /// Where the broker's log ends. A place that is stored already stays.
+    pub position: i64,
+    /// Its number at a Kafka broker.
+    pub number: Option<Number>,
 }
 
 /// The due deliveries of an endpoint.
@@ -247,11 +287,11 @@ async fn sees_channel(
 ///
 /// # Errors
 /// A database error.
-pub async fn begin(ctx: &Ctx, lease: &EndpointLease, positions: &[(i64, i64)]) -> Outcome<bool> {
+pub async fn begin(ctx: &Ctx, lease: &EndpointLease, begun: &[Begun]) -> Outcome<bool> {
     let now = ctx.now();
     let mut tx = ctx.begin(&[]).await?;
     let Some(health) = endpoint_leases::lock(&mut tx, lease).await? else { return Ok(false) };
-    rows::save_positions(&mut tx, positions).await?;
+    rows::save_positions(&mut tx, begun).await?;
     endpoint_leases::prolong(&mut tx, lease, &health, now + lease_time(ctx)).await?;
     tx.commit().await?;
     Ok(true)
@@ -268,6 +308,20 @@ pub async fn advance(ctx: &Ctx, lease: &EndpointLease, positions: &[(i64, i64)])
     let mut tx = ctx.begin(&[]).await?;
     let Some(health) = endpoint_leases::lock(&mut tx, lease).await? else { return Ok(false) };
     rows::advance_positions(&mut tx, positions).await?;
+    endpoint_leases::prolong(&mut tx, lease, &health, now + lease_time(ctx)).await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
+/// Takes the numbers from deliveries of which the broker has none and takes none; false if another server holds the lease now.
+///
+/// # Errors
+/// A database error.
+pub async fn discard_numbers(ctx: &Ctx, lease: &EndpointLease, ids: &[i64]) -> Outcome<bool> {
+    let now = ctx.now();
+    let mut tx = ctx.begin(&[]).await?;
+    let Some(health) = endpoint_leases::lock(&mut tx, lease).await? else { return Ok(false) };
+    rows::discard_numbers(&mut tx, ids).await?;
     endpoint_leases::prolong(&mut tx, lease, &health, now + lease_time(ctx)).await?;
     tx.commit().await?;
     Ok(true)

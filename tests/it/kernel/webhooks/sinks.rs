@@ -1,5 +1,6 @@
 //! Sinks: events at a real NATS with `JetStream`, each once and in the order of its intent, whatever is killed, frozen or cut off.
 
+mod kafka;
 mod searches;
 
 use std::collections::BTreeMap;

@@ -2251,8 +2251,8 @@ class NewSubscription(TypedDict, total=False):
     sink: str | None
     # The subscribing agent: only events visible to it are sent; defaults to the acting agent.
     subscriber_id: str | None
-    # Topic at the `sink` (a subject of NATS), within what the operator allows; `{intent_id}` and `{type}` are those
-    # of each event.
+    # Topic at the `sink` (a subject of NATS, a topic of Kafka), within what the operator allows; `{intent_id}` and
+    # `{type}` are those of each event. A topic of Kafka has no `{intent_id}`: that is the key of each record.
     topic: str | None
     # URL that receives deliveries; if omitted, nothing is sent: follow a stream instead.
     webhook_url: str | None

@@ -16,7 +16,7 @@ fn sink(topic: &str) -> Sink {
 
 #[test]
 fn a_topic_begins_as_the_operator_says() {
-    let rule = SinkRule { prefix: "entente.".to_owned() };
+    let rule = SinkRule { prefix: "entente.".to_owned(), keyed: false };
     for topic in ["entente.all", "entente.{intent_id}.{type}", "entente.a-{type}_b"] {
         assert!(sink(topic).check(&rule).is_ok(), "{topic}");
     }

@@ -8,7 +8,7 @@ use entente_domain::ids::{AttemptId, ChannelId, EndpointId, IntentId};
 use entente_domain::webhooks::DeliveryStatus;
 use sqlx::PgConnection;
 
-use super::{Attempted, Due, endpoint_leases};
+use super::{Attempted, Begun, Due, Number, endpoint_leases};
 use crate::webhooks::Post;
 use crate::{Ctx, Outcome};
 
@@ -144,6 +144,8 @@ pub(super) struct Waiting {
     pub channel_id: Option<uuid::Uuid>,
     trace_id: Option<String>,
     position: Option<i64>,
+    producer_id: Option<i64>,
+    producer_sequence: Option<i64>,
     replays: i32,
 }
 
@@ -162,6 +164,11 @@ impl Waiting {
             trace_id: self.trace_id,
             kind: self.kind,
             position: self.position,
+            // Those of an earlier replay are of another message.
+            number: self
+                .producer_sequence
+                .filter(|_| self.position.is_some())
+                .map(|sequence| Number::unpacked(self.producer_id, sequence)),
             replays: u32::try_from(self.replays).unwrap_or(0),
             attempts: u32::try_from(self.attempts).unwrap_or(0),
         }
@@ -177,8 +184,9 @@ pub(super) async fn due(
         Waiting,
         "-- deliveries::due
          SELECT w.id, w.webhook_id, w.attempts, w.type AS kind, w.body, w.intent_id, w.seq, w.channel_id, w.trace_id,
-                w.position, w.replays
-         FROM (SELECT d.id, d.webhook_id, d.attempts, d.next_attempt_at, d.position, d.replays, b.type, b.body, b.intent_id, b.seq, b.channel_id,
+                w.position, w.producer_id, w.producer_sequence, w.replays
+         FROM (SELECT d.id, d.webhook_id, d.attempts, d.next_attempt_at, d.position, d.producer_id,
+                      d.producer_sequence, d.replays, b.type, b.body, b.intent_id, b.seq, b.channel_id,
                       b.trace_id, sum(octet_length(b.body)) OVER (
                           ORDER BY d.next_attempt_at, d.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
                FROM webhook_deliveries d JOIN webhook_bodies b ON b.webhook_id = d.webhook_id
@@ -233,15 +241,31 @@ pub(super) async fn change(conn: &mut PgConnection, changes: &[Change], now: Tim
     Ok(())
 }
 
-/// Stores where the broker's log ended before these deliveries were published; an earlier place stays.
-pub(super) async fn save_positions(conn: &mut PgConnection, positions: &[(i64, i64)]) -> Outcome<()> {
-    let (ids, places): (Vec<i64>, Vec<i64>) = positions.iter().copied().unzip();
+/// Stores where the broker's log ended before these deliveries were published, where an earlier place stays, and their numbers.
+pub(super) async fn save_positions(conn: &mut PgConnection, begun: &[Begun]) -> Outcome<()> {
+    let packed = |one: &Begun| one.number.map(Number::packed);
     sqlx::query!(
         "-- deliveries::save_positions
-         UPDATE webhook_deliveries d SET position = coalesce(d.position, u.position)
-         FROM UNNEST($1::bigint[], $2::bigint[]) AS u (id, position) WHERE d.id = u.id",
-        &ids,
-        &places
+         UPDATE webhook_deliveries d SET position = coalesce(d.position, u.position), producer_id = u.producer_id,
+                producer_sequence = u.producer_sequence
+         FROM UNNEST($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (id, position, producer_id, producer_sequence)
+         WHERE d.id = u.id",
+        &begun.iter().map(|one| one.id).collect::<Vec<_>>(),
+        &begun.iter().map(|one| one.position).collect::<Vec<_>>(),
+        &begun.iter().map(|one| one.number?.producer).collect::<Vec<_>>() as &[Option<i64>],
+        &begun.iter().map(packed).collect::<Vec<_>>() as &[Option<i64>]
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Takes the producers from the numbers of deliveries; their partitions stay.
+pub(super) async fn discard_numbers(conn: &mut PgConnection, ids: &[i64]) -> Outcome<()> {
+    sqlx::query!(
+        "-- deliveries::discard_numbers
+         UPDATE webhook_deliveries SET producer_id = NULL WHERE id = ANY ($1)",
+        ids
     )
     .execute(conn)
     .await?;

@@ -1,0 +1,309 @@
+//! Sinks: events at a broker that speaks Kafka's protocol, each once and in the order of its intent.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use entente_domain::webhooks::signing::Secret;
+
+use super::{URL, path, setup, until};
+use crate::harness::process::{Launch, Place, key_of};
+use crate::harness::{Client, Cluster, KafkaBroker, Recorded, Setup, World, json, send, send_number, talk};
+
+const TOPIC: &str = "events.all";
+
+/// Number of its partitions.
+const PARTITIONS: i32 = 3;
+
+fn file(place: &Place, name: &str, url: &str) -> String {
+    let path = place.0.join(format!("{name}.json"));
+    let sink = json!({ "name": "events", "url": url, "prefix": "events" });
+    fs::write(&path, json!({ "sinks": [sink] }).to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// A broker, and a server that publishes to it.
+struct Site {
+    _place: Place,
+    broker: KafkaBroker,
+    world: World,
+    admin: Client,
+    ada: Client,
+}
+
+impl Site {
+    async fn start() -> Self {
+        let (place, broker) = (Place::new("sinks"), KafkaBroker::start());
+        broker.topic(TOPIC, PARTITIONS).await;
+        let world = World::with(setup(file(&place, "sinks", &broker.url()))).await;
+        let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
+        Self { _place: place, broker, world, admin, ada }
+    }
+}
+
+fn number(record: &Recorded) -> u64 {
+    record.body()["data"]["payload"]["n"].as_u64().unwrap()
+}
+
+/// Returns the numbers of the messages at a broker, by intent; those of one are in one partition.
+async fn numbers(broker: &KafkaBroker) -> BTreeMap<String, Vec<u64>> {
+    let (mut numbers, mut partitions) = (BTreeMap::<String, Vec<u64>>::new(), BTreeMap::new());
+    for record in broker.records(TOPIC, PARTITIONS).await {
+        assert_eq!(*partitions.entry(record.key.clone()).or_insert(record.partition), record.partition);
+        numbers.entry(record.key.clone()).or_default().push(number(&record));
+    }
+    numbers
+}
+
+async fn count(broker: &KafkaBroker) -> u64 {
+    u64::try_from(broker.records(TOPIC, PARTITIONS).await.len()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_gets_cloud_events_with_the_intent_as_their_key() {
+    let Site { broker, world, admin, ada, _place } = Site::start().await;
+    let (one, first) = talk(&ada, json!({})).await;
+    let (other, second) = talk(&ada, json!({})).await;
+    let refused = json!({ "subscriber_id": "agent.ada", "sink": "events", "topic": "events.{intent_id}" });
+    let refused = admin.post("/subscriptions", refused).await;
+    assert!(refused.status == 422 && refused.text.contains("too many"), "{}", refused.text);
+    let made = super::publish(&admin, json!({ "topic": TOPIC })).await;
+    let said = send(&ada, &first, json!({ "sender": "agent.ada", "payload": { "n": 0, "a": "é" } })).await;
+    for n in 1..80 {
+        send_number(&ada, if n % 2 == 0 { &first } else { &second }, n).await;
+    }
+    world.hooks().await;
+    let found = numbers(&broker).await;
+    assert_eq!(found.len(), 2, "{found:?}: {}", admin.get(&path(&made)).await.text);
+    assert_eq!(found[&one], (0..80).step_by(2).collect::<Vec<u64>>());
+    assert_eq!(found[&other], (1..80).step_by(2).collect::<Vec<u64>>());
+
+    let records = broker.records(TOPIC, PARTITIONS).await;
+    let record = records.iter().find(|record| number(record) == 0).unwrap();
+    let event = record.body();
+    assert_eq!(
+        (&event["specversion"], &event["id"], &event["type"]),
+        (&json!("1.0"), &said["id"], &json!("channel_message"))
+    );
+    assert_eq!(event["data"]["payload"]["a"], "é");
+    assert_eq!(event["source"], format!("{URL}/api/v1/intents/{one}"));
+    assert_eq!(record.header("content-type"), "application/cloudevents+json; charset=utf-8");
+    for attribute in ["id", "source", "type", "specversion"] {
+        assert_eq!(record.header(&format!("ce_{attribute}")), event[attribute].as_str().unwrap());
+    }
+    let secret = Secret::parse(made["secret"].as_str().unwrap()).unwrap();
+    let (id, at) = (record.header("webhook-id"), record.header("webhook-timestamp").parse().unwrap());
+    assert_eq!(record.header("webhook-signature"), secret.sign(id, at, record.text.as_bytes()));
+
+    // A replay writes what it is asked for again.
+    let since = said["created_at"].clone();
+    admin.post(&format!("{}/replay", path(&made)), json!({ "since": since })).await;
+    world.hooks().await;
+    let mut twice: Vec<u64> = numbers(&broker).await.into_values().flatten().collect();
+    twice.sort_unstable();
+    assert_eq!(twice, (0..160).map(|n| n / 2).collect::<Vec<u64>>());
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_subscriptions_write_to_one_topic_and_each_has_its_own() {
+    let Site { broker, world, admin, ada, _place } = Site::start().await;
+    let (_, channel) = talk(&ada, json!({})).await;
+    for _ in 0..2 {
+        super::publish(&admin, json!({ "topic": TOPIC })).await;
+    }
+    for n in 0..70 {
+        send_number(&ada, &channel, n).await;
+    }
+    world.hooks().await;
+    let found: Vec<Vec<u64>> = numbers(&broker).await.into_values().collect();
+    assert_eq!(found.len(), 1);
+    let mut both = found[0].clone();
+    both.sort_unstable();
+    assert_eq!(both, (0..140).map(|n| n / 2).collect::<Vec<u64>>());
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_have_arrived_is_not_written_again() {
+    let Site { broker, world, admin, ada, _place } = Site::start().await;
+    let (_, channel) = talk(&ada, json!({})).await;
+    super::publish(&admin, json!({ "topic": TOPIC })).await;
+    let mut sent = 0;
+    for forgotten in ["nothing", "the number", "the place"] {
+        for _ in 0..20 {
+            send_number(&ada, &channel, sent).await;
+            sent += 1;
+        }
+        world.hooks().await;
+        // As after a crash between the publication and its commit: the last ones, and more than a leader remembers.
+        let undo = match forgotten {
+            "nothing" => {
+                "UPDATE webhook_deliveries SET status = 'waiting', finished_at = NULL WHERE id > (SELECT max(id) - 12 FROM webhook_deliveries)"
+            }
+            "the number" => {
+                "UPDATE webhook_deliveries SET status = 'waiting', finished_at = NULL, producer_id = NULL WHERE id > (SELECT max(id) - 12 FROM webhook_deliveries)"
+            }
+            _ => {
+                "UPDATE webhook_deliveries SET status = 'waiting', finished_at = NULL, position = 0 WHERE id > (SELECT max(id) - 12 FROM webhook_deliveries)"
+            }
+        };
+        sqlx::query(undo).execute(&world.ctx().pool).await.unwrap();
+        for _ in 0..2 {
+            send_number(&ada, &channel, sent).await;
+            sent += 1;
+        }
+        world.clock.advance(400);
+        world.hooks().await;
+        let found: Vec<Vec<u64>> = numbers(&broker).await.into_values().collect();
+        assert_eq!(found, [(0..sent).collect::<Vec<u64>>()], "{forgotten}");
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_the_broker_refuses_becomes_another_one() {
+    let Site { broker, world, admin, ada, _place } = Site::start().await;
+    let (_, channel) = talk(&ada, json!({})).await;
+    let made = super::publish(&admin, json!({ "topic": TOPIC })).await;
+    for n in 0..10 {
+        send_number(&ada, &channel, n).await;
+    }
+    world.hooks().await;
+    for n in 10..60 {
+        send_number(&ada, &channel, n).await;
+    }
+    world.hand_out().await;
+    // As if the ones between had been given up: the broker waits for their numbers.
+    let gap = "UPDATE webhook_deliveries d SET position = 0, producer_id = k.producer_id, producer_sequence = k.producer_sequence + 7
+               FROM (SELECT max(producer_id) AS producer_id, max(producer_sequence) AS producer_sequence FROM webhook_deliveries) k
+               WHERE d.id IN (SELECT id FROM webhook_deliveries WHERE status = 'waiting' ORDER BY id LIMIT 5)";
+    sqlx::query(gap).execute(&world.ctx().pool).await.unwrap();
+    world.hooks().await;
+    let found: Vec<Vec<u64>> = numbers(&broker).await.into_values().collect();
+    assert_eq!(found, [(0..60).collect::<Vec<u64>>()]);
+    assert_eq!(admin.get(&path(&made)).await.ok()["failures"], 0);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_is_killed_is_waited_for_and_its_absence_is_told() {
+    let Site { mut broker, world, admin, ada, _place } = Site::start().await;
+    let (_, channel) = talk(&ada, json!({})).await;
+    let made = super::publish(&admin, json!({ "topic": TOPIC })).await;
+    send_number(&ada, &channel, 0).await;
+    world.hooks().await;
+    // The broker writes what it acknowledged within a second.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    broker.kill();
+    for n in 1..40 {
+        send_number(&ada, &channel, n).await;
+    }
+    for _ in 0..12 {
+        world.hooks().await;
+        world.clock.advance(400);
+    }
+    let told = admin.get(&path(&made)).await.ok();
+    assert_eq!((&told["active"], &told["failures"]), (&json!(true), &json!(12)), "{told}");
+    assert!(told["last_error"].as_str().unwrap().contains("refused"), "{told}");
+    broker.restart();
+    for _ in 0..20 {
+        world.clock.advance(400);
+        world.hooks().await;
+    }
+    let found: Vec<Vec<u64>> = numbers(&broker).await.into_values().collect();
+    assert_eq!(found, [(0..40).collect::<Vec<u64>>()]);
+    assert_eq!(admin.get(&path(&made)).await.ok()["failures"], 0);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_are_frozen_and_killed_lose_nothing_and_write_nothing_twice() {
+    let database = Cluster::get().fresh_database().await;
+    let url = Cluster::get().url(&database);
+    let (broker, places) = (KafkaBroker::start(), [Place::new("sinks"), Place::new("sinks")]);
+    broker.topic(TOPIC, PARTITIONS).await;
+    let launch = |place: &Place| {
+        let sinks = file(place, "sinks", &broker.url());
+        // So that the lease of a dead server ends soon.
+        Launch::shared(place, &url)
+            .with("ENTENTE_SINKS_FILE", &sinks)
+            .with("ENTENTE_WEBHOOK_TIMEOUT_SECONDS", "1")
+    };
+    let (mut a, _) = launch(&places[0]).start().await;
+    let (b, _) = launch(&places[1]).start().await;
+    let own = Setup { live: true, ..setup(file(&places[0], "own", &broker.url())) };
+    let world = World::on(own, database.clone()).await;
+    let admin = world.admin().await;
+    let key = json!({ "scopes": ["admin", "intents:read", "channels:read"], "act_as": ["*"] });
+    admin.post("/principals", json!({ "id": "service.ops", "kind": "service" })).await.is(201);
+    let key = admin.post("/principals/service.ops/keys", key).await.is(201);
+    let [through_a, ada] = [&a, &b].map(|server| server.client(&key_of("agent.ada")));
+    let mut channels = Vec::new();
+    for _ in 0..3 {
+        channels.push(talk(&ada, json!({ "options": { "max_messages": 100_000 } })).await.1);
+    }
+    super::publish(&b.client(key["key"].as_str().unwrap()), json!({ "topic": TOPIC })).await;
+    world.server.stop().await;
+
+    let (sent, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    // Whoever takes messages publishes them, too, as long as it has some.
+    let feeds_a = AtomicBool::new(true);
+    let sending = async {
+        while !done.load(Ordering::Relaxed) {
+            let fed = feeds_a.load(Ordering::Relaxed);
+            let n = sent.load(Ordering::Relaxed);
+            let client = if fed { &through_a } else { &ada };
+            let three = channels.iter().map(|channel| send_number(client, channel, n));
+            futures_util::future::join_all(three).await;
+            sent.fetch_add(1, Ordering::Relaxed);
+            if !fed {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    let grows = async || {
+        let before = count(&broker).await;
+        until("events flow", async || count(&broker).await > before).await;
+    };
+    let breaking = async {
+        let freeze = async || {
+            feeds_a.store(true, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            feeds_a.store(false, Ordering::Relaxed);
+            let before = sent.load(Ordering::Relaxed);
+            // Then nobody waits for its answer.
+            until("the round ends", async || sent.load(Ordering::Relaxed) > before).await;
+            a.freeze();
+            let before = count(&broker).await;
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            let publishes = count(&broker).await == before;
+            if !publishes {
+                a.thaw();
+            }
+            publishes
+        };
+        until("the first server is frozen while it publishes", freeze).await;
+        // The other one takes over when the lease has ended, and the first one goes on with what it had begun.
+        grows().await;
+        a.thaw();
+        grows().await;
+        a.kill();
+        grows().await;
+        (a, _) = launch(&places[0]).start().await;
+        grows().await;
+        done.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(sending, breaking);
+    let sent = sent.load(Ordering::Relaxed);
+    until("everything arrives", async || count(&broker).await >= 3 * sent).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let found = numbers(&broker).await;
+    assert_eq!(found.len(), 3);
+    for (intent, numbers) in found {
+        assert_eq!(numbers, (0..sent).collect::<Vec<u64>>(), "{intent}");
+    }
+    a.terminate();
+    b.terminate();
+}
