@@ -133,9 +133,13 @@ impl Kafka {
     pub(super) async fn prepare(&self, events: &mut [Event]) -> Result<Prepared, Fault> {
         let mut ends = Ends::new();
         for event in events.iter_mut() {
+            // A topic that was made anew may have fewer partitions.
+            let partitions = self.topic(&event.topic).await?.leaders;
+            event.number = event.number.filter(|number| partitions.contains_key(&number.partition));
             let partition = match event.number {
                 Some(number) => number.partition,
-                None => self.partition(&event.topic, &event.key).await?,
+                None => partition_of(&event.key, partitions.len())
+                    .ok_or_else(|| Fault::Away(format!("the topic {} has no partition", event.topic)))?,
             };
             event.log = log_of(&event.topic, partition);
             if !ends.contains_key(&event.log) {
@@ -259,15 +263,6 @@ impl Kafka {
             Ok(_) => Ok(()),
             Err(Fault::Away(why) | Fault::Refused(why) | Fault::Unnumbered(why)) => Err(why),
         }
-    }
-
-    /// Returns the partition of a key, as Kafka's own clients choose it.
-    async fn partition(&self, topic: &str, key: &str) -> Result<i32, Fault> {
-        let known = self.topic(topic).await?;
-        let count = u32::try_from(known.leaders.len()).unwrap_or(u32::MAX);
-        let chosen = (murmur2(key.as_bytes()) & 0x7fff_ffff).checked_rem(count);
-        let chosen = chosen.and_then(|chosen| i32::try_from(chosen).ok());
-        chosen.ok_or_else(|| Fault::Away(format!("the topic {topic} has no partition")))
     }
 
     async fn topic(&self, topic: &str) -> Result<Topic, Fault> {
@@ -552,6 +547,12 @@ fn batches(mut records: Bytes) -> impl Iterator<Item = RecordBatch> {
         let bytes = records.split_to(length);
         Some(RecordBatch { next: base.saturating_add(last).saturating_add(1), bytes })
     })
+}
+
+/// Returns the partition of a key among so many, as Kafka's own clients choose it.
+fn partition_of(key: &str, partitions: usize) -> Option<i32> {
+    let chosen = (murmur2(key.as_bytes()) & 0x7fff_ffff).checked_rem(u32::try_from(partitions).ok()?)?;
+    i32::try_from(chosen).ok()
 }
 
 /// The hash by which Kafka's clients choose the partition of a key.

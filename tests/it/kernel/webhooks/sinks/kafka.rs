@@ -8,7 +8,7 @@ use std::time::Duration;
 use entente_domain::webhooks::signing::Secret;
 
 use super::{URL, path, setup, until};
-use crate::harness::process::{Launch, Place, key_of};
+use crate::harness::process::{Launch, Place, Process, key_of};
 use crate::harness::{Client, Cluster, KafkaBroker, Recorded, Setup, World, json, send, send_number, talk};
 
 const TOPIC: &str = "events.all";
@@ -218,6 +218,61 @@ async fn a_broker_that_is_killed_is_waited_for_and_its_absence_is_told() {
     world.end().await;
 }
 
+/// Messages on some channels, through two servers.
+struct Feed {
+    clients: [Client; 2],
+    channels: Vec<String>,
+    sent: AtomicU64,
+    /// Whether they go through the first server: whoever takes messages publishes them, too, as long as it has some.
+    through_first: AtomicBool,
+    done: AtomicBool,
+}
+
+impl Feed {
+    async fn run(&self) {
+        while !self.done.load(Ordering::Relaxed) {
+            let (fast, n) = (self.through_first.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed));
+            let client = &self.clients[usize::from(!fast)];
+            let all = self.channels.iter().map(|channel| send_number(client, channel, n));
+            futures_util::future::join_all(all).await;
+            self.sent.fetch_add(1, Ordering::Relaxed);
+            if !fast {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+
+    /// Freezes the first server while it publishes; false if the other one does.
+    async fn freeze(&self, first: &Process, broker: &KafkaBroker) -> bool {
+        self.through_first.store(true, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        self.through_first.store(false, Ordering::Relaxed);
+        let before = self.sent.load(Ordering::Relaxed);
+        // Then nobody waits for its answer.
+        until("the round ends", async || self.sent.load(Ordering::Relaxed) > before).await;
+        first.freeze();
+        let before = count(broker).await;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let publishes = count(broker).await == before;
+        if !publishes {
+            first.thaw();
+        }
+        publishes
+    }
+}
+
+/// Makes the key of an operator, by a server that then ends.
+async fn operator(place: &Place, broker: &KafkaBroker, database: String) -> String {
+    let own = Setup { live: true, ..setup(file(place, "own", &broker.url())) };
+    let world = World::on(own, database).await;
+    let admin = world.admin().await;
+    admin.post("/principals", json!({ "id": "service.ops", "kind": "service" })).await.is(201);
+    let key = json!({ "scopes": ["admin", "intents:read", "channels:read"], "act_as": ["*"] });
+    let key = admin.post("/principals/service.ops/keys", key).await.is(201);
+    world.server.stop().await;
+    key["key"].as_str().unwrap().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_are_frozen_and_killed_lose_nothing_and_write_nothing_twice() {
     let database = Cluster::get().fresh_database().await;
@@ -233,58 +288,22 @@ async fn servers_that_are_frozen_and_killed_lose_nothing_and_write_nothing_twice
     };
     let (mut a, _) = launch(&places[0]).start().await;
     let (b, _) = launch(&places[1]).start().await;
-    let own = Setup { live: true, ..setup(file(&places[0], "own", &broker.url())) };
-    let world = World::on(own, database.clone()).await;
-    let admin = world.admin().await;
-    let key = json!({ "scopes": ["admin", "intents:read", "channels:read"], "act_as": ["*"] });
-    admin.post("/principals", json!({ "id": "service.ops", "kind": "service" })).await.is(201);
-    let key = admin.post("/principals/service.ops/keys", key).await.is(201);
-    let [through_a, ada] = [&a, &b].map(|server| server.client(&key_of("agent.ada")));
+    let key = operator(&places[0], &broker, database).await;
+    let clients = [&a, &b].map(|server| server.client(&key_of("agent.ada")));
     let mut channels = Vec::new();
     for _ in 0..3 {
-        channels.push(talk(&ada, json!({ "options": { "max_messages": 100_000 } })).await.1);
+        channels.push(talk(&clients[1], json!({ "options": { "max_messages": 100_000 } })).await.1);
     }
-    super::publish(&b.client(key["key"].as_str().unwrap()), json!({ "topic": TOPIC })).await;
-    world.server.stop().await;
+    super::publish(&b.client(&key), json!({ "topic": TOPIC })).await;
 
     let (sent, done) = (AtomicU64::new(0), AtomicBool::new(false));
-    // Whoever takes messages publishes them, too, as long as it has some.
-    let feeds_a = AtomicBool::new(true);
-    let sending = async {
-        while !done.load(Ordering::Relaxed) {
-            let fed = feeds_a.load(Ordering::Relaxed);
-            let n = sent.load(Ordering::Relaxed);
-            let client = if fed { &through_a } else { &ada };
-            let three = channels.iter().map(|channel| send_number(client, channel, n));
-            futures_util::future::join_all(three).await;
-            sent.fetch_add(1, Ordering::Relaxed);
-            if !fed {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }
-    };
+    let feed = Feed { clients, channels, sent, through_first: AtomicBool::new(true), done };
     let grows = async || {
         let before = count(&broker).await;
         until("events flow", async || count(&broker).await > before).await;
     };
     let breaking = async {
-        let freeze = async || {
-            feeds_a.store(true, Ordering::Relaxed);
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            feeds_a.store(false, Ordering::Relaxed);
-            let before = sent.load(Ordering::Relaxed);
-            // Then nobody waits for its answer.
-            until("the round ends", async || sent.load(Ordering::Relaxed) > before).await;
-            a.freeze();
-            let before = count(&broker).await;
-            tokio::time::sleep(Duration::from_millis(700)).await;
-            let publishes = count(&broker).await == before;
-            if !publishes {
-                a.thaw();
-            }
-            publishes
-        };
-        until("the first server is frozen while it publishes", freeze).await;
+        until("the first server is frozen while it publishes", async || feed.freeze(&a, &broker).await).await;
         // The other one takes over when the lease has ended, and the first one goes on with what it had begun.
         grows().await;
         a.thaw();
@@ -293,10 +312,10 @@ async fn servers_that_are_frozen_and_killed_lose_nothing_and_write_nothing_twice
         grows().await;
         (a, _) = launch(&places[0]).start().await;
         grows().await;
-        done.store(true, Ordering::Relaxed);
+        feed.done.store(true, Ordering::Relaxed);
     };
-    tokio::join!(sending, breaking);
-    let sent = sent.load(Ordering::Relaxed);
+    tokio::join!(feed.run(), breaking);
+    let sent = feed.sent.load(Ordering::Relaxed);
     until("everything arrives", async || count(&broker).await >= 3 * sent).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let found = numbers(&broker).await;
