@@ -20,12 +20,13 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{
-    PgConnectOptions, PgConnection, PgListener, PgQueryResult, PgRow, PgStatement, PgTypeInfo,
+    PgConnectOptions, PgConnection, PgListener, PgQueryResult, PgRow, PgStatement, PgTransactionManager,
+    PgTypeInfo,
 };
 use sqlx::{
-    AssertSqlSafe, Connection as _, Describe, Either, Execute, Executor, PgPool, Postgres, SqlSafeStr,
-    SqlStr, Transaction,
+    AssertSqlSafe, Connection as _, Describe, Either, Execute, Executor, PgPool, Postgres, SqlSafeStr, SqlStr,
 };
+use sqlx_core::transaction::TransactionManager as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -84,8 +85,8 @@ pub struct PooledConnection {
 /// A transaction on a connection of a pool. Dropping it rolls it back.
 #[derive(Debug)]
 pub struct PooledTransaction {
-    transaction: Transaction<'static, Postgres>,
-    _permit: OwnedSemaphorePermit,
+    connection: PooledConnection,
+    is_open: bool,
 }
 
 /// A connection for single statements that write, each of which commits by itself, unless they are fenced. Dropping it
@@ -214,8 +215,13 @@ impl Pool {
     pub async fn begin_unfenced(&self, statement: impl SqlSafeStr) -> Result<PooledTransaction, sqlx::Error> {
         let statement = statement.into_sql_str();
         let (opened, permit) = self.take().await?;
-        let transaction = Transaction::begin(opened.connection, Some(statement)).await?;
-        Ok(PooledTransaction { transaction, _permit: permit })
+        // `sqlx` rolls back what is dropped after it has begun. What is dropped while it begins it leaves open, and the statements
+        // of the connection's next user would not be committed.
+        let mut beginning = Candidate(Some(opened));
+        let begun = beginning.begin(statement).await;
+        let connection = PooledConnection { opened: beginning.0.take(), pool: self.clone(), _permit: permit };
+        begun?;
+        Ok(PooledTransaction { connection, is_open: true })
     }
 
     /// Takes a connection out of the pool, which may open another one instead.
@@ -294,10 +300,18 @@ fn close_all(all: impl IntoIterator<Item = Opened>) {
     all.into_iter().for_each(|opened| drop(Candidate(Some(opened))));
 }
 
-/// A connection of the list, which is closed unless it passes its test: it may hang.
+/// A connection that is closed when it is dropped, until it has passed its test: it may hang, or be in a transaction.
 struct Candidate(Option<Opened>);
 
 impl Candidate {
+    /// Begins a transaction.
+    async fn begin(&mut self, statement: SqlStr) -> Result<(), sqlx::Error> {
+        match &mut self.0 {
+            Some(opened) => PgTransactionManager::begin(&mut opened.connection, Some(statement)).await,
+            None => Err(sqlx::Error::PoolClosed),
+        }
+    }
+
     /// Returns the connection if it can be used: it was used just now, or it answers.
     async fn tested(mut self) -> Option<Opened> {
         let opened = self.0.as_mut()?;
@@ -369,16 +383,29 @@ impl PooledTransaction {
     ///
     /// # Errors
     /// The commit fails, or its outcome is unknown.
-    pub async fn commit(self) -> Result<(), sqlx::Error> {
-        self.transaction.commit().await
+    pub async fn commit(mut self) -> Result<(), sqlx::Error> {
+        PgTransactionManager::commit(&mut self.connection).await?;
+        self.is_open = false;
+        Ok(())
     }
 
     /// Rolls back.
     ///
     /// # Errors
     /// The database cannot be reached; then it rolls back by itself.
-    pub async fn rollback(self) -> Result<(), sqlx::Error> {
-        self.transaction.rollback().await
+    pub async fn rollback(mut self) -> Result<(), sqlx::Error> {
+        PgTransactionManager::rollback(&mut self.connection).await?;
+        self.is_open = false;
+        Ok(())
+    }
+}
+
+impl Drop for PooledTransaction {
+    fn drop(&mut self) {
+        if self.is_open {
+            // Sent with the test that the connection has to pass.
+            PgTransactionManager::start_rollback(&mut self.connection);
+        }
     }
 }
 
@@ -386,13 +413,13 @@ impl Deref for PooledTransaction {
     type Target = PgConnection;
 
     fn deref(&self) -> &PgConnection {
-        &self.transaction
+        &self.connection
     }
 }
 
 impl DerefMut for PooledTransaction {
     fn deref_mut(&mut self) -> &mut PgConnection {
-        &mut self.transaction
+        &mut self.connection
     }
 }
 

@@ -64,6 +64,29 @@ async fn a_transaction_that_is_dropped_is_rolled_back_before_anybody_else_has_it
 }
 
 #[tokio::test]
+async fn a_transaction_whose_beginning_is_dropped_takes_nothing_of_the_next_users() {
+    let database = Cluster::get().fresh_database().await;
+    let open = || entente_store::pool(Cluster::get().options(&database), 1, &CancellationToken::new());
+    let (pool, beside) = (open(), open());
+    pool.execute("CREATE TABLE notes (n bigint)").await.unwrap();
+    for polls in 0..6 {
+        let mut begin = Box::pin(pool.begin());
+        for _ in 0..polls {
+            if futures_util::poll!(&mut begin).is_ready() {
+                break;
+            }
+        }
+        drop(begin);
+        // Commits by itself, unless it runs in the transaction of somebody who left.
+        sqlx::query("INSERT INTO notes VALUES ($1)").bind(polls).execute(&pool).await.unwrap();
+        let count: i64 = sqlx::query_scalar("SELECT count(*) FROM notes").fetch_one(&beside).await.unwrap();
+        assert_eq!(count, polls + 1, "after {polls} polls");
+    }
+    pool.close().await;
+    beside.close().await;
+}
+
+#[tokio::test]
 async fn what_follows_an_abandoned_statement_gets_its_own_answer() {
     let pool = pool(1).await;
     let mut taken = pool.acquire().await.unwrap();

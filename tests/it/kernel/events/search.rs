@@ -3,27 +3,16 @@
 mod finding;
 mod following;
 
-use std::time::{Duration, Instant};
-
 use entente_kernel::audit::search::{ENTRIES, step};
 
 use crate::harness::{Client, Reply, Value, World, json};
 
-/// Upper bound for the locks of a step that died.
-const PATIENCE: Duration = Duration::from_secs(15);
-
 /// Indexes everything that is committed.
 pub async fn index(world: &World) {
-    let (began, mut idle) = (Instant::now(), 0);
+    let mut idle = 0;
     // Another server may hold the lock for a moment.
     while idle < 3 {
-        idle = match step(world.ctx(), ENTRIES).await {
-            Ok(done) if done.has_more => 0,
-            Ok(_) => idle + 1,
-            // A step that died has its locks until PostgreSQL notices, and the running follower repeats its own, too.
-            Err(failure) if failure.is_passing() && began.elapsed() < PATIENCE => 0,
-            Err(failure) => panic!("{failure}"),
-        };
+        idle = if step(world.ctx(), ENTRIES).await.unwrap().has_more { 0 } else { idle + 1 };
     }
 }
 
