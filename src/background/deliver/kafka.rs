@@ -6,7 +6,7 @@
 mod wire;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -62,7 +62,7 @@ struct Node {
 }
 
 /// The partitions of a topic, and their leaders.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Topic {
     leaders: HashMap<i32, Node>,
 }
@@ -87,13 +87,13 @@ pub(super) struct Kafka {
     /// Time limit of an answer.
     limit: Duration,
     authorities: Authorities,
-    topics: Mutex<HashMap<String, Topic>>,
+    topics: Mutex<HashMap<String, Arc<Topic>>>,
     producers: Mutex<HashMap<EndpointId, Producer>>,
     idle: Mutex<HashMap<Node, Vec<Wire>>>,
 }
 
 /// Locks what is changed in single steps only.
-fn locked<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -134,11 +134,11 @@ impl Kafka {
         let mut ends = Ends::new();
         for event in events.iter_mut() {
             // A topic that was made anew may have fewer partitions.
-            let partitions = self.topic(&event.topic).await?.leaders;
-            event.number = event.number.filter(|number| partitions.contains_key(&number.partition));
+            let topic = self.topic(&event.topic).await?;
+            event.number = event.number.filter(|number| topic.leaders.contains_key(&number.partition));
             let partition = match event.number {
                 Some(number) => number.partition,
-                None => partition_of(&event.key, partitions.len())
+                None => partition_of(&event.key, topic.leaders.len())
                     .ok_or_else(|| Fault::Away(format!("the topic {} has no partition", event.topic)))?,
             };
             event.log = log_of(&event.topic, partition);
@@ -265,9 +265,9 @@ impl Kafka {
         }
     }
 
-    async fn topic(&self, topic: &str) -> Result<Topic, Fault> {
+    async fn topic(&self, topic: &str) -> Result<Arc<Topic>, Fault> {
         if let Some(known) = locked(&self.topics).get(topic) {
-            return Ok(known.clone());
+            return Ok(Arc::clone(known));
         }
         let known = self.metadata(topic, true).await?.map_err(|error| match error {
             ResponseError::UnknownTopicOrPartition => {
@@ -275,7 +275,8 @@ impl Kafka {
             }
             error => away(topic, error),
         })?;
-        locked(&self.topics).insert(topic.to_owned(), known.clone());
+        let known = Arc::new(known);
+        locked(&self.topics).insert(topic.to_owned(), Arc::clone(&known));
         Ok(known)
     }
 

@@ -38,6 +38,8 @@ struct Publishing<'a> {
     /// Names of the events that it has.
     known: HashSet<String>,
     ends: Ends,
+    /// A moment at which the lease was held: a server that was frozen since then publishes one event at most before it asks again.
+    held_at: Instant,
 }
 
 /// Returns the searches for those events that have places.
@@ -75,6 +77,7 @@ impl WebhookSender {
                 return timely(TURN, deliveries::record(&self.ctx, lease, &[made])).await;
             }
         };
+        let held_at = Instant::now();
         if !self.begin(lease, &events, &ends).await? {
             return Ok(Next::Lost);
         }
@@ -87,7 +90,7 @@ impl WebhookSender {
             }
             Searched::Ended(next) => return Ok(next),
         };
-        let publishing = Publishing { broker, known, ends };
+        let publishing = Publishing { broker, known, ends, held_at };
         self.publish_all(lease, &events, publishing).await
     }
 
@@ -96,10 +99,9 @@ impl WebhookSender {
         &self,
         lease: &EndpointLease,
         events: &[Event],
-        Publishing { broker, known, mut ends }: Publishing<'_>,
+        Publishing { broker, known, mut ends, mut held_at }: Publishing<'_>,
     ) -> Outcome<Next> {
         let mut made = Vec::new();
-        let mut since = Instant::now();
         for (at, event) in events.iter().enumerate() {
             let began = Instant::now();
             let given_up = async {
@@ -124,13 +126,14 @@ impl WebhookSender {
             }
             let failed = taken.is_err();
             made.push(self.attempted(event, began, taken));
-            if failed || made.len() >= TOGETHER || since.elapsed() > UNWRITTEN {
+            if failed || made.len() >= TOGETHER || held_at.elapsed() > UNWRITTEN {
+                let before = Instant::now();
                 let next =
                     timely(TURN, deliveries::record(&self.ctx, lease, &std::mem::take(&mut made))).await?;
                 if next != Next::Continue {
                     return Ok(next);
                 }
-                since = Instant::now();
+                held_at = before;
             }
         }
         if made.is_empty() {
@@ -139,17 +142,16 @@ impl WebhookSender {
         timely(TURN, deliveries::record(&self.ctx, lease, &made)).await
     }
 
-    /// Records what was made, and takes the numbers of all other events, which get others with the next batch.
+    /// Takes the numbers of the events that are left, which get others with the next batch, and records what was made.
     async fn begin_anew(&self, lease: &EndpointLease, made: &[Attempted], left: &[Event]) -> Outcome<Next> {
-        if !made.is_empty() {
-            let next = timely(TURN, deliveries::record(&self.ctx, lease, made)).await?;
-            if next != Next::Continue {
-                return Ok(next);
-            }
-        }
         let ids: Vec<i64> = left.iter().map(|event| event.id).collect();
-        let held = timely(TURN, deliveries::discard_numbers(&self.ctx, lease, &ids)).await?;
-        Ok(if held { Next::Continue } else { Next::Lost })
+        if !timely(TURN, deliveries::discard_numbers(&self.ctx, lease, &ids)).await? {
+            return Ok(Next::Lost);
+        }
+        if made.is_empty() {
+            return Ok(Next::Continue);
+        }
+        timely(TURN, deliveries::record(&self.ctx, lease, made)).await
     }
 
     /// Looks for the events that may have arrived, once for each topic, from the smallest of their places on.
@@ -193,8 +195,8 @@ impl WebhookSender {
             number: event.number,
         };
         let begun: Vec<Begun> = events.iter().filter(|event| event.is_new).map(begun).collect();
-        // Without a new one there is nothing to commit: a server that lost its lease finds this out by the log's end.
-        if begun.is_empty() {
+        // Without a new one there is nothing to commit. A server that lost its lease finds this out by the log's end, but not by numbers.
+        if begun.is_empty() && events.iter().all(|event| event.number.is_none()) {
             return Ok(true);
         }
         timely(TURN, deliveries::begin(&self.ctx, lease, &begun)).await

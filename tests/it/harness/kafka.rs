@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use bytes::{Buf as _, Bytes, BytesMut};
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::{
-    ApiKey, CreateTopicsRequest, CreateTopicsResponse, FetchRequest, FetchResponse, RequestHeader,
-    ResponseHeader, TopicName,
+    ApiKey, CreateTopicsRequest, CreateTopicsResponse, FetchRequest, FetchResponse, ListOffsetsRequest,
+    ListOffsetsResponse, RequestHeader, ResponseHeader, TopicName,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
 use kafka_protocol::records::RecordBatchDecoder;
@@ -165,6 +166,21 @@ impl KafkaBroker {
                 text: text(record.value),
             }));
         }
+    }
+
+    /// Returns the number of records of a topic of so many partitions.
+    pub async fn count(&self, topic: &str, partitions: i32) -> u64 {
+        let wanted = (0..partitions).map(|partition| {
+            ListOffsetsPartition::default().with_partition_index(partition).with_timestamp(-1)
+        });
+        let wanted = ListOffsetsTopic::default().with_name(named(topic)).with_partitions(wanted.collect());
+        let ask = ListOffsetsRequest::default().with_replica_id((-1).into()).with_topics(vec![wanted]);
+        let told: ListOffsetsResponse = self.ask(ApiKey::ListOffsets, &ask, 5).await;
+        let ends = told.topics[0].partitions.iter().map(|end| {
+            assert_eq!(end.error_code, 0, "{end:?}");
+            u64::try_from(end.offset).unwrap()
+        });
+        ends.sum()
     }
 
     /// Returns all records of a topic of so many partitions, one partition after the other.

@@ -27,7 +27,7 @@ use crate::log::Record;
 use crate::webhooks::endpoints;
 use crate::webhooks::endpoints::Stored;
 use crate::webhooks::rings;
-use crate::{Ctx, Outcome};
+use crate::{Ctx, Outcome, Tx};
 
 pub use endpoint_leases::Health;
 pub(crate) use endpoint_leases::{begin_again, health, hold};
@@ -279,6 +279,31 @@ async fn sees_channel(
     Ok(found.first().is_some_and(|channel| channel.admits(&visibility.caller.agent)))
 }
 
+/// A transaction that has locked an endpoint's lease.
+struct LeaseTx {
+    tx: Tx,
+    health: Health,
+    now: Timestamp,
+}
+
+impl LeaseTx {
+    /// Locks the lease; `None` if another server holds it now.
+    async fn lock(ctx: &Ctx, lease: &EndpointLease) -> Outcome<Option<Self>> {
+        let now = ctx.now();
+        let mut tx = ctx.begin(&[]).await?;
+        let health = endpoint_leases::lock(&mut tx, lease).await?;
+        Ok(health.map(|health| Self { tx, health, now }))
+    }
+
+    /// Commits and extends the lease; returns true.
+    async fn prolong(mut self, ctx: &Ctx, lease: &EndpointLease) -> Outcome<bool> {
+        let until = self.now + lease_time(ctx);
+        endpoint_leases::prolong(&mut self.tx, lease, &self.health, until).await?;
+        self.tx.commit().await?;
+        Ok(true)
+    }
+}
+
 /// Notes where a broker's log ends before deliveries are published there for the first time, and extends the lease; false if
 /// another server holds it now.
 ///
@@ -288,13 +313,9 @@ async fn sees_channel(
 /// # Errors
 /// A database error.
 pub async fn begin(ctx: &Ctx, lease: &EndpointLease, begun: &[Begun]) -> Outcome<bool> {
-    let now = ctx.now();
-    let mut tx = ctx.begin(&[]).await?;
-    let Some(health) = endpoint_leases::lock(&mut tx, lease).await? else { return Ok(false) };
-    rows::save_positions(&mut tx, begun).await?;
-    endpoint_leases::prolong(&mut tx, lease, &health, now + lease_time(ctx)).await?;
-    tx.commit().await?;
-    Ok(true)
+    let Some(mut held) = LeaseTx::lock(ctx, lease).await? else { return Ok(false) };
+    rows::save_positions(&mut held.tx, begun).await?;
+    held.prolong(ctx, lease).await
 }
 
 /// Notes that deliveries are not at their broker before these places, and extends the lease; false if another server holds it now.
@@ -304,13 +325,9 @@ pub async fn begin(ctx: &Ctx, lease: &EndpointLease, begun: &[Begun]) -> Outcome
 /// # Errors
 /// A database error.
 pub async fn advance(ctx: &Ctx, lease: &EndpointLease, positions: &[(i64, i64)]) -> Outcome<bool> {
-    let now = ctx.now();
-    let mut tx = ctx.begin(&[]).await?;
-    let Some(health) = endpoint_leases::lock(&mut tx, lease).await? else { return Ok(false) };
-    rows::advance_positions(&mut tx, positions).await?;
-    endpoint_leases::prolong(&mut tx, lease, &health, now + lease_time(ctx)).await?;
-    tx.commit().await?;
-    Ok(true)
+    let Some(mut held) = LeaseTx::lock(ctx, lease).await? else { return Ok(false) };
+    rows::advance_positions(&mut held.tx, positions).await?;
+    held.prolong(ctx, lease).await
 }
 
 /// Takes the numbers from deliveries of which the broker has none and takes none; false if another server holds the lease now.
@@ -318,13 +335,9 @@ pub async fn advance(ctx: &Ctx, lease: &EndpointLease, positions: &[(i64, i64)])
 /// # Errors
 /// A database error.
 pub async fn discard_numbers(ctx: &Ctx, lease: &EndpointLease, ids: &[i64]) -> Outcome<bool> {
-    let now = ctx.now();
-    let mut tx = ctx.begin(&[]).await?;
-    let Some(health) = endpoint_leases::lock(&mut tx, lease).await? else { return Ok(false) };
-    rows::discard_numbers(&mut tx, ids).await?;
-    endpoint_leases::prolong(&mut tx, lease, &health, now + lease_time(ctx)).await?;
-    tx.commit().await?;
-    Ok(true)
+    let Some(mut held) = LeaseTx::lock(ctx, lease).await? else { return Ok(false) };
+    rows::discard_numbers(&mut held.tx, ids).await?;
+    held.prolong(ctx, lease).await
 }
 
 /// Records the results of attempts, in order, and extends the lease.

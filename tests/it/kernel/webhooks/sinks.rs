@@ -372,66 +372,103 @@ async fn a_replay_writes_again_what_the_window_has_forgotten() {
     world.end().await;
 }
 
-/// Freezes the server that is publishing; false if it is the other one, or neither.
-async fn catch(server: &Process, stream: &Stream) -> bool {
-    server.freeze();
-    let before = stream.count().await;
-    tokio::time::sleep(Duration::from_millis(700)).await;
-    let caught = stream.count().await == before;
-    if !caught {
-        server.thaw();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    caught
+/// Messages on some channels, through two servers.
+struct Feed {
+    clients: [Client; 2],
+    channels: Vec<String>,
+    /// Number of messages in each channel.
+    sent: AtomicU64,
+    is_paused: AtomicBool,
+    /// Whether messages go through the first server.
+    through_first: AtomicBool,
+    is_done: AtomicBool,
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn servers_that_are_frozen_and_killed_lose_nothing_and_write_nothing_twice() {
+impl Feed {
+    fn new(clients: [Client; 2], channels: Vec<String>) -> Self {
+        let [is_paused, through_first, is_done] = [const { AtomicBool::new(false) }; 3];
+        Self { clients, channels, sent: AtomicU64::new(0), is_paused, through_first, is_done }
+    }
+
+    async fn run(&self) {
+        while !self.is_done.load(Ordering::Relaxed) {
+            if !self.is_paused.load(Ordering::Relaxed) {
+                let client = &self.clients[usize::from(!self.through_first.load(Ordering::Relaxed))];
+                let n = self.sent.load(Ordering::Relaxed);
+                let all = self.channels.iter().map(|channel| send_number(client, channel, n));
+                futures_util::future::join_all(all).await;
+                self.sent.fetch_add(1, Ordering::Relaxed);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn total(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed) * u64::try_from(self.channels.len()).unwrap()
+    }
+
+    /// Freezes the first server while it publishes; false if the other one does.
+    async fn freeze(&self, first: &Process, count: &impl AsyncFn() -> u64) -> bool {
+        // A server publishes until nothing waits; then the next to take messages does.
+        self.is_paused.store(true, Ordering::Relaxed);
+        until("everything arrives", async || count().await >= self.total()).await;
+        self.through_first.store(true, Ordering::Relaxed);
+        self.is_paused.store(false, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        self.through_first.store(false, Ordering::Relaxed);
+        let before = self.sent.load(Ordering::Relaxed);
+        // Then nobody waits for its answer.
+        until("the round ends", async || self.sent.load(Ordering::Relaxed) > before).await;
+        first.freeze();
+        let before = count().await;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let publishes = count().await == before;
+        if !publishes {
+            first.thaw();
+        }
+        publishes
+    }
+}
+
+/// Makes the key of an operator, by a server that then ends.
+async fn operator(settings: String, database: String) -> String {
+    let world = World::on(Setup { live: true, ..setup(settings) }, database).await;
+    let admin = world.admin().await;
+    admin.post("/principals", json!({ "id": "service.ops", "kind": "service" })).await.is(201);
+    let key = json!({ "scopes": ["admin", "intents:read", "channels:read"], "act_as": ["*"] });
+    let key = admin.post("/principals/service.ops/keys", key).await.is(201);
+    world.server.stop().await;
+    key["key"].as_str().unwrap().to_owned()
+}
+
+/// Has two servers publish the messages of three channels, freezes and kills one of them meanwhile, and returns how many there
+/// are in each once all have arrived. `settings` writes the file of the sink, `count` counts what is at the broker.
+async fn broken(settings: &impl Fn(&Place) -> String, topic: &str, count: impl AsyncFn() -> u64) -> u64 {
     let database = Cluster::get().fresh_database().await;
-    let url = Cluster::get().url(&database);
-    let (nats, places) = (Nats::streaming(), [Place::new("sinks"), Place::new("sinks")]);
-    let stream = nats.stream(STREAM, "events.>", window()).await;
+    let (url, places) = (Cluster::get().url(&database), [Place::new("sinks"), Place::new("sinks")]);
+    // The lease of a dead server ends soon.
     let launch = |place: &Place| {
-        let sinks = file(place, "sinks", &nats.url());
-        // So that the lease of a dead server ends soon.
         Launch::shared(place, &url)
-            .with("ENTENTE_SINKS_FILE", &sinks)
+            .with("ENTENTE_SINKS_FILE", &settings(place))
             .with("ENTENTE_WEBHOOK_TIMEOUT_SECONDS", "1")
     };
     let (mut a, _) = launch(&places[0]).start().await;
     let (b, _) = launch(&places[1]).start().await;
-    let world =
-        World::on(Setup { live: true, ..setup(file(&places[0], "own", &nats.url())) }, database.clone())
-            .await;
-    let admin = world.admin().await;
-    let key = json!({ "scopes": ["admin", "intents:read", "channels:read"], "act_as": ["*"] });
-    admin.post("/principals", json!({ "id": "service.ops", "kind": "service" })).await.is(201);
-    let key = admin.post("/principals/service.ops/keys", key).await.is(201);
-    let ada = b.client(&key_of("agent.ada"));
+    let key = operator(settings(&places[0]), database).await;
+    let clients = [&a, &b].map(|server| server.client(&key_of("agent.ada")));
     let mut channels = Vec::new();
     for _ in 0..3 {
-        channels.push(talk(&ada, json!({ "options": { "max_messages": 100_000 } })).await.1);
+        channels.push(talk(&clients[1], json!({ "options": { "max_messages": 100_000 } })).await.1);
     }
-    publish(&b.client(key["key"].as_str().unwrap()), json!({})).await;
-    world.server.stop().await;
+    publish(&b.client(&key), json!({ "topic": topic })).await;
 
-    let (sent, done) = (AtomicU64::new(0), AtomicBool::new(false));
-    let sending = async {
-        while !done.load(Ordering::Relaxed) {
-            for channel in &channels {
-                send_number(&ada, channel, sent.load(Ordering::Relaxed)).await;
-            }
-            sent.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    let feed = Feed::new(clients, channels);
+    let grows = async || {
+        let before = count().await;
+        until("events flow", async || count().await > before).await;
     };
     let breaking = async {
-        let grows = async || {
-            let before = stream.count().await;
-            until("events flow", async || stream.count().await > before).await;
-        };
-        grows().await;
-        until("the first server publishes", async || catch(&a, &stream).await).await;
+        until("the first server is frozen while it publishes", async || feed.freeze(&a, &count).await).await;
         // The other one takes over when the lease has ended, and the first one goes on with what it had begun.
         grows().await;
         a.thaw();
@@ -440,19 +477,27 @@ async fn servers_that_are_frozen_and_killed_lose_nothing_and_write_nothing_twice
         grows().await;
         (a, _) = launch(&places[0]).start().await;
         grows().await;
-        done.store(true, Ordering::Relaxed);
+        feed.is_done.store(true, Ordering::Relaxed);
     };
-    tokio::join!(sending, breaking);
-    let sent = sent.load(Ordering::Relaxed);
-    until("everything arrives", async || stream.count().await >= 3 * sent).await;
+    tokio::join!(feed.run(), breaking);
+    until("everything arrives", async || count().await >= feed.total()).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
+    a.terminate();
+    b.terminate();
+    feed.sent.into_inner()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_are_frozen_and_killed_lose_nothing_and_write_nothing_twice() {
+    let nats = Nats::streaming();
+    let stream = nats.stream(STREAM, "events.>", window()).await;
+    let settings = |place: &Place| file(place, "sinks", &nats.url());
+    let sent = broken(&settings, TOPIC, async || stream.count().await).await;
     let found = numbers(&stream).await;
     assert_eq!(found.len(), 3);
     for (subject, numbers) in found {
         assert_eq!(numbers, (0..sent).collect::<Vec<u64>>(), "{subject}");
     }
-    a.terminate();
-    b.terminate();
 }
 
 async fn until(what: &str, reached: impl AsyncFn() -> bool) {

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use entente_domain::webhooks::signing::Secret;
 
-use super::{URL, path, setup, until};
-use crate::harness::process::{Launch, Place, Process, key_of};
-use crate::harness::{Client, Cluster, KafkaBroker, Recorded, Setup, World, json, send, send_number, talk};
+use super::{URL, broken, path, setup};
+use crate::harness::process::Place;
+use crate::harness::{Client, KafkaBroker, Recorded, World, json, send, send_number, talk};
 
 const TOPIC: &str = "events.all";
 
@@ -57,7 +56,7 @@ async fn numbers(broker: &KafkaBroker) -> BTreeMap<String, Vec<u64>> {
 }
 
 async fn count(broker: &KafkaBroker) -> u64 {
-    u64::try_from(broker.records(TOPIC, PARTITIONS).await.len()).unwrap()
+    broker.count(TOPIC, PARTITIONS).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -218,111 +217,15 @@ async fn a_broker_that_is_killed_is_waited_for_and_its_absence_is_told() {
     world.end().await;
 }
 
-/// Messages on some channels, through two servers.
-struct Feed {
-    clients: [Client; 2],
-    channels: Vec<String>,
-    sent: AtomicU64,
-    /// Whether they go through the first server: whoever takes messages publishes them, too, as long as it has some.
-    through_first: AtomicBool,
-    done: AtomicBool,
-}
-
-impl Feed {
-    async fn run(&self) {
-        while !self.done.load(Ordering::Relaxed) {
-            let (fast, n) = (self.through_first.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed));
-            let client = &self.clients[usize::from(!fast)];
-            let all = self.channels.iter().map(|channel| send_number(client, channel, n));
-            futures_util::future::join_all(all).await;
-            self.sent.fetch_add(1, Ordering::Relaxed);
-            if !fast {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }
-    }
-
-    /// Freezes the first server while it publishes; false if the other one does.
-    async fn freeze(&self, first: &Process, broker: &KafkaBroker) -> bool {
-        self.through_first.store(true, Ordering::Relaxed);
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        self.through_first.store(false, Ordering::Relaxed);
-        let before = self.sent.load(Ordering::Relaxed);
-        // Then nobody waits for its answer.
-        until("the round ends", async || self.sent.load(Ordering::Relaxed) > before).await;
-        first.freeze();
-        let before = count(broker).await;
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        let publishes = count(broker).await == before;
-        if !publishes {
-            first.thaw();
-        }
-        publishes
-    }
-}
-
-/// Makes the key of an operator, by a server that then ends.
-async fn operator(place: &Place, broker: &KafkaBroker, database: String) -> String {
-    let own = Setup { live: true, ..setup(file(place, "own", &broker.url())) };
-    let world = World::on(own, database).await;
-    let admin = world.admin().await;
-    admin.post("/principals", json!({ "id": "service.ops", "kind": "service" })).await.is(201);
-    let key = json!({ "scopes": ["admin", "intents:read", "channels:read"], "act_as": ["*"] });
-    let key = admin.post("/principals/service.ops/keys", key).await.is(201);
-    world.server.stop().await;
-    key["key"].as_str().unwrap().to_owned()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_are_frozen_and_killed_lose_nothing_and_write_nothing_twice() {
-    let database = Cluster::get().fresh_database().await;
-    let url = Cluster::get().url(&database);
-    let (broker, places) = (KafkaBroker::start(), [Place::new("sinks"), Place::new("sinks")]);
+    let broker = KafkaBroker::start();
     broker.topic(TOPIC, PARTITIONS).await;
-    let launch = |place: &Place| {
-        let sinks = file(place, "sinks", &broker.url());
-        // So that the lease of a dead server ends soon.
-        Launch::shared(place, &url)
-            .with("ENTENTE_SINKS_FILE", &sinks)
-            .with("ENTENTE_WEBHOOK_TIMEOUT_SECONDS", "1")
-    };
-    let (mut a, _) = launch(&places[0]).start().await;
-    let (b, _) = launch(&places[1]).start().await;
-    let key = operator(&places[0], &broker, database).await;
-    let clients = [&a, &b].map(|server| server.client(&key_of("agent.ada")));
-    let mut channels = Vec::new();
-    for _ in 0..3 {
-        channels.push(talk(&clients[1], json!({ "options": { "max_messages": 100_000 } })).await.1);
-    }
-    super::publish(&b.client(&key), json!({ "topic": TOPIC })).await;
-
-    let (sent, done) = (AtomicU64::new(0), AtomicBool::new(false));
-    let feed = Feed { clients, channels, sent, through_first: AtomicBool::new(true), done };
-    let grows = async || {
-        let before = count(&broker).await;
-        until("events flow", async || count(&broker).await > before).await;
-    };
-    let breaking = async {
-        until("the first server is frozen while it publishes", async || feed.freeze(&a, &broker).await).await;
-        // The other one takes over when the lease has ended, and the first one goes on with what it had begun.
-        grows().await;
-        a.thaw();
-        grows().await;
-        a.kill();
-        grows().await;
-        (a, _) = launch(&places[0]).start().await;
-        grows().await;
-        feed.done.store(true, Ordering::Relaxed);
-    };
-    tokio::join!(feed.run(), breaking);
-    let sent = feed.sent.load(Ordering::Relaxed);
-    until("everything arrives", async || count(&broker).await >= 3 * sent).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let settings = |place: &Place| file(place, "sinks", &broker.url());
+    let sent = broken(&settings, TOPIC, async || count(&broker).await).await;
     let found = numbers(&broker).await;
     assert_eq!(found.len(), 3);
     for (intent, numbers) in found {
         assert_eq!(numbers, (0..sent).collect::<Vec<u64>>(), "{intent}");
     }
-    a.terminate();
-    b.terminate();
 }
