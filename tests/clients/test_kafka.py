@@ -1,24 +1,26 @@
 # Sinks at Kafka, read by Confluent's client: CloudEvents with the intent as their key, in the partition that its own producer chooses.
 
+import contextlib
 import json
+import socket
 import subprocess
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import noida_db
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from conform_kit import free_port
 from conftest import AGENTS, OPERATORS, serving
+from kit import eventually
 
 TOPIC = "entente-events"
 PARTITIONS = 5
 LIMIT = 60.0
 
 
-@contextmanager
+@contextlib.contextmanager
 def broker(home):
     """Runs a broker and yields its address."""
     port = free_port()
@@ -26,9 +28,18 @@ def broker(home):
     words = [program, "start", "--data-dir", home / "kafka", "--only", "kafka", "--kafka-port", str(port)]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
+            # A client that is refused waits for seconds before it connects again.
+            eventually(lambda: accepts(port), "a broker that listens")
             yield f"127.0.0.1:{port}"
         finally:
             process.kill()
+
+
+def accepts(port):
+    """Returns whether somebody accepts connections at the port."""
+    with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
 
 
 def consumed(address, count):
@@ -51,14 +62,8 @@ def consumed(address, count):
 
 def test_confluents_client_reads_what_is_published(tmp_path):
     with broker(tmp_path) as address:
-        until = time.monotonic() + LIMIT
-        while True:
-            try:
-                made = AdminClient({"bootstrap.servers": address}).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
-                made[TOPIC].result(5)
-                break
-            except KafkaException:
-                assert time.monotonic() < until
+        admin = AdminClient({"bootstrap.servers": address})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(LIMIT)
         sinks = tmp_path / "sinks.json"
         sinks.write_text(json.dumps({"sinks": [{"name": "kafka", "url": f"kafka://{address}", "prefix": "entente-"}]}))
         with serving(ENTENTE_SINKS_FILE=str(sinks)) as url:
