@@ -148,10 +148,17 @@ function swap(fresh) {
   if (title) document.title = title.textContent;
 }
 
+// Whether a form that was sent leads to another page.
+let going = false;
+document.addEventListener("submit", (event) => { going = !event.defaultPrevented; });
+addEventListener("pageshow", () => { going = false; });
+
 let out = false;
 
 /** Handles the end of the login. A user with a draft logs in in another tab and continues here. */
 function leave(login) {
+  // Another navigation would cancel the one that the user wants, such as that of "Log out".
+  if (going) return;
   if (!parts().some(busy)) { location.assign(login); return; }
   out = true;
   const way = Object.assign(document.createElement("a"), { href: login, target: "_blank", rel: "noopener", textContent: "Log in again" });

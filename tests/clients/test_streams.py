@@ -66,7 +66,11 @@ def test_what_is_said_on_an_intent_is_followed(ada, bob, intent, channel):
         bob.mark_read(channel, request["id"])
         answer = bob.reply_to(channel, request["id"], "agent.bob", {"a": 2})
         ada.close_channel(channel)
-        asked, read, answered = inbox.until("channel.closed")
+        events = inbox.until("channel.closed")
+    assert [event.type for event in events] == ["channel_message", "message_read", "channel_message"], (
+        f"on {inbox.connections} connections"
+    )
+    asked, read, answered = events
     where = {"intent_id": intent.id, "channel_name": "talk"}
     assert (asked.type, asked.data) == ("channel_message", request | where)
     assert (answered.type, answered.data) == ("channel_message", answer | where)

@@ -77,6 +77,23 @@ test("a link on another site leads to the page, for who is logged in", async () 
   assert.deepEqual(page.faults, []);
 });
 
+test("an update of the page does not overtake a logout", async () => {
+  const page = await windowOf(server, "human.ada");
+  await page.goto(`${server.url}/inbox`);
+  await following(page);
+  // The answer is held back until the page has noticed the end of its login by itself.
+  await page.route("**/logout", async (route) => {
+    const answer = await route.fetch({ maxRedirects: 0 });
+    await page.waitForResponse((one) => /\/login\?next=(\/|%2F)inbox$/.test(one.url()));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    await route.fulfill({ response: answer });
+  });
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.waitForURL(/\/login/);
+  assert.equal(page.url(), `${server.url}/login`);
+  assert.deepEqual(page.faults, []);
+});
+
 test("what is being written outlives a login that ends, and goes by the next one", async () => {
   const moment = await ask();
   const page = await windowOf(server, "human.ada");
