@@ -494,27 +494,25 @@ impl Sweep {
 /// # Errors
 /// The database fails; a sweep has work that the look-around does not announce.
 pub async fn run_all(ctx: &Ctx, alone: bool) -> Outcome<u64> {
-    let (mut total, mut looked) = (0, None);
+    let mut total = 0;
     loop {
-        let mut done = 0;
-        for sweep in Sweep::ALL.iter().copied() {
-            let announced = !alone || !sweep.is_announced() || {
-                // What is due changes only with what a sweep does: the clock stands still.
-                let due = match looked.take() {
-                    Some(due) => due,
-                    None => due::look(ctx).await?,
-                };
-                looked.insert(due).iter().any(|(word, due)| *due && word == sweep.name())
-            };
-            let count = sweep.run(ctx).await?;
-            if count > 0 {
-                looked = None;
-                if !announced {
-                    let name = sweep.name();
-                    return Err(AppError::Inconsistent(format!("the look-around announced no `{name}`")));
-                }
+        let due = if alone { Some(due::look(ctx).await?) } else { None };
+        // One look is enough for a round: those that it does not announce come first, and find nothing.
+        let silent = |sweep: Sweep| {
+            let is_due =
+                |due: &Vec<(String, bool)>| due.iter().any(|(word, due)| *due && word == sweep.name());
+            sweep.is_announced() && due.as_ref().is_some_and(|due| !is_due(due))
+        };
+        let (first, rest): (Vec<Sweep>, Vec<Sweep>) = Sweep::ALL.iter().partition(|sweep| silent(**sweep));
+        for sweep in first {
+            if sweep.run(ctx).await? > 0 {
+                let name = sweep.name();
+                return Err(AppError::Inconsistent(format!("the look-around announced no `{name}`")));
             }
-            done += count;
+        }
+        let mut done = 0;
+        for sweep in rest {
+            done += sweep.run(ctx).await?;
         }
         total += done;
         if done == 0 {
