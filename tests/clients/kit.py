@@ -137,8 +137,6 @@ class Inbox:
     def __init__(self):
         self._events: queue.Queue[SSEEvent] = queue.Queue()
         self.put = self._events.put
-        # Connections of the stream. After a second one events may be missing: the SDK does not resume from a greeting.
-        self.connections = 0
 
     def next(self, *types: str) -> SSEEvent:
         """Returns the next event of one of these types, and skips those before it."""
@@ -174,14 +172,6 @@ def following(stream: SSEStream):
     greeting sets the SDK's reconnection delay."""
     inbox = Inbox()
     stream.reconnect_delay = ungreeted = 86_400.0
-
-    connect_and_stream = stream._connect_and_stream
-
-    def connect():
-        inbox.connections += 1
-        yield from connect_and_stream()
-
-    stream._connect_and_stream = connect
 
     def follow():
         # Stopping closes the socket under the reader, and the SDK then raises various errors.

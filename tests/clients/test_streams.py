@@ -65,12 +65,10 @@ def test_what_is_said_on_an_intent_is_followed(ada, bob, intent, channel):
         request = ada.send_message(channel, "agent.ada", "agent.bob", "request", {"q": 1})
         bob.mark_read(channel, request["id"])
         answer = bob.reply_to(channel, request["id"], "agent.bob", {"a": 2})
+        # The SDK closes a channel by deleting it, and a stream that is behind then no longer shows what was said there.
+        asked, read, answered = [inbox.next_of_any() for _ in range(3)]
         ada.close_channel(channel)
-        events = inbox.until("channel.closed")
-    assert [event.type for event in events] == ["channel_message", "message_read", "channel_message"], (
-        f"on {inbox.connections} connections"
-    )
-    asked, read, answered = events
+        assert inbox.until("channel.closed") == []
     where = {"intent_id": intent.id, "channel_name": "talk"}
     assert (asked.type, asked.data) == ("channel_message", request | where)
     assert (answered.type, answered.data) == ("channel_message", answer | where)
