@@ -41,9 +41,9 @@ AGAIN_LIMIT = 10
 # Time limit in seconds for a repeated test: a test that hangs fails, and the run ends in time.
 AGAIN_SECONDS = 300
 SLOWEST = 10
-# Concurrent tests of one program. They compute for two thirds of their time, and wait for the rest: one more than the
-# number of cores keeps the cores busy; two more slow each other down.
-THREADS = (os.cpu_count() or 1) + 1
+# Concurrent tests of one program. They wait for a third of their time and more: with one more than the number of cores, two
+# cores idled for a fifth of the time.
+THREADS = 2 * (os.cpu_count() or 1)
 # Time limit in seconds for one file of tests in JavaScript.
 PAGE_SECONDS = 600
 # Files of servers under test are kept in memory if there is room: on a disk, creating them would take most of the time.

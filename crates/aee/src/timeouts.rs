@@ -23,6 +23,7 @@ pub async fn time_out(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = exchanges::time_out(&mut tx, now, limit).await?;
     let done = due.len() as u64;
     if done == 0 {
+        tx.rollback().await?;
         return Ok(0);
     }
     // Exchanges asked by the gateway on behalf of others are left out: the asker has one of its own.

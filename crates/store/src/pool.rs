@@ -82,7 +82,8 @@ pub struct PooledConnection {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A transaction on a connection of a pool. Dropping it rolls it back.
+/// A transaction on a connection of a pool. Dropping it rolls it back, and makes the pool test the connection before its next
+/// use, which another one serves meanwhile: a step that often ends without a change calls [`rollback`](Self::rollback).
 #[derive(Debug)]
 pub struct PooledTransaction {
     connection: PooledConnection,

@@ -22,6 +22,7 @@ pub async fn ring(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     }
     let due = rows::due_rings(&mut tx, now, limit).await?;
     if due.is_empty() {
+        tx.rollback().await?;
         return Ok(0);
     }
     let mut agents: Vec<String> = due.iter().map(|one| one.agent.clone()).collect();

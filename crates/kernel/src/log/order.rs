@@ -219,7 +219,10 @@ pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
          FOR UPDATE SKIP LOCKED",
         now - SEARCH_PAUSE
     );
-    let Some(after) = search.fetch_optional(&mut *tx).await? else { return Ok(0) };
+    let Some(after) = search.fetch_optional(&mut *tx).await? else {
+        tx.rollback().await?;
+        return Ok(0);
+    };
     let done = sqlx::query!(
         r#"-- log_order::forget
          WITH page AS MATERIALIZED (SELECT global, at FROM log_order WHERE global > $1 ORDER BY global LIMIT $3),

@@ -347,6 +347,7 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     .fetch_all(&mut *tx)
     .await?;
     if due.is_empty() {
+        tx.rollback().await?;
         return Ok(0);
     }
     let ids: Vec<ReservationId> = due.iter().copied().map(ReservationId::from).collect();

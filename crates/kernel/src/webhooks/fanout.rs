@@ -36,6 +36,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     audience.refresh(ctx, &mut tx).await?;
     let cursor = load(&mut tx).await?;
     if audience.listeners.is_empty() && cursor.place.is_none() {
+        tx.rollback().await?;
         return Ok(false);
     }
     if try_locks(&mut tx, &[LOCK]).await?.is_empty() {
@@ -51,7 +52,10 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
         Some(place) => place,
         None => match audience.beginning(ctx, &mut tx).await? {
             Some(first) => first,
-            None => return Ok(false),
+            None => {
+                tx.rollback().await?;
+                return Ok(false);
+            }
         },
     };
     if audience.left_at != Some(place) {
@@ -59,6 +63,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     }
     let stretch = reader::outbox(ctx, place).await?;
     if stretch.reached == place && cursor.place.is_some() {
+        tx.rollback().await?;
         return Ok(false);
     }
     // Endpoints that are still unknown after this were created after everything just read.

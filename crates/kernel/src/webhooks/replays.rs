@@ -66,7 +66,10 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, id: EndpointId, since: Timestamp)
 /// Returns database errors.
 pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     let mut tx = ctx.pool.begin().await?;
-    let Some(replay) = next(&mut tx).await? else { return Ok(false) };
+    let Some(replay) = next(&mut tx).await? else {
+        tx.rollback().await?;
+        return Ok(false);
+    };
     let id = replay.endpoint_id;
     let now = ctx.now();
     let stored = endpoints::find(&mut tx, id).await?.filter(|stored| stored.endpoint.live(now));

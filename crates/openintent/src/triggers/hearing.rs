@@ -82,11 +82,15 @@ async fn step(ctx: &Ctx) -> Outcome<Option<HeardPage>> {
         Some(place) => place,
         None => match order::places_in_system(&mut tx, &[first]).await?.remove(&first) {
             Some(start) => start,
-            None => return Ok(None),
+            None => {
+                tx.rollback().await?;
+                return Ok(None);
+            }
         },
     };
     let (events, reached) = reader::logged(&mut tx, place).await?;
     if reached == place && cursor.is_some() {
+        tx.rollback().await?;
         return Ok(None);
     }
     // A trigger that is not visible yet was created after all events just read.
