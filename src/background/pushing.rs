@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use entente_arcp::Ctx;
 use entente_arcp::jobs::{self, Pending, Place, PushFailure, PushLease};
 use entente_domain::a2a::progress::{Happened, Progress, Update};
-use entente_domain::a2a::pushes::{PushConfig, TOKEN_HEADER};
+use entente_domain::a2a::pushes::{PushConfig, TOKEN_HEADERS};
 use entente_domain::ids::NodeId;
 use entente_domain::limits::SMALL_PAGE_BYTES;
 use entente_domain::webhooks::retries::Failed;
@@ -174,7 +174,9 @@ impl Pusher {
     async fn send(&self, config: &PushConfig, update: &Update) -> Outcome<Sent> {
         let body = serde_json::to_vec(update)?;
         let mut headers = vec![("content-type", MEDIA_TYPE.to_owned())];
-        headers.extend(config.token.clone().map(|token| (TOKEN_HEADER, token)));
+        if let Some(token) = &config.token {
+            headers.extend(TOKEN_HEADERS.map(|name| (name, token.clone())));
+        }
         headers.extend(config.authorization().map(|value| ("authorization", value)));
         let given_up = async {
             self.draining.cancelled().await;

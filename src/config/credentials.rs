@@ -47,12 +47,12 @@ pub struct ProvisionerConfig {
     /// Time limit in seconds for minting.
     pub timeout: u64,
     /// Kind of upstream.
-    pub kind: Kind,
+    pub kind: UpstreamKind,
 }
 
 /// Kind of upstream, with its settings.
 #[derive(Debug, Clone)]
-pub enum Kind {
+pub enum UpstreamKind {
     /// `LiteLLM`'s virtual keys.
     LiteLlm(LiteLlm),
     /// Requests defined by the operator.
@@ -258,7 +258,7 @@ fn litellm(
         models: entry.models,
         max_ttl: ttl(entry.max_ttl_sec)?,
         timeout: timeout(entry.timeout_sec)?,
-        kind: Kind::LiteLlm(LiteLlm {
+        kind: UpstreamKind::LiteLlm(LiteLlm {
             url,
             key,
             currency: entry.currency.unwrap_or_else(|| "USD".to_owned()),
@@ -299,7 +299,7 @@ fn http(entry: HttpEntry, secret: &dyn Fn(&str) -> Option<String>) -> Result<Pro
         models: entry.models,
         max_ttl: ttl(entry.max_ttl_sec)?,
         timeout: timeout(entry.timeout_sec)?,
-        kind: Kind::Http(Box::new(Http {
+        kind: UpstreamKind::Http(Box::new(Http {
             mint,
             rotate,
             answer: entry.answer,

@@ -41,7 +41,7 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use self::records::BundleFile;
-use self::turns::Turn;
+use self::turns::BundleTurn;
 use crate::Ctx;
 
 /// Maximum number of bundles that a server writes at once; further ones wait.
@@ -110,7 +110,7 @@ pub struct Bundle {
     snapshot: Tx,
     writer: Writer,
     step: Step,
-    _turn: Turn,
+    _turn: BundleTurn,
 }
 
 /// What is written next.
@@ -154,7 +154,7 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<B
     // Who may not read it waits for no turn.
     membership::require(&mut *ctx.pool.acquire().await?, &caller.agent, intent_id, Level::Read, ctx.now())
         .await?;
-    let turn = Turn::take(&TURNS, ctx, caller).await?;
+    let turn = BundleTurn::take(&TURNS, ctx, caller).await?;
     let mut snapshot = ctx.snapshot().await?;
     let now = ctx.now();
     let membership = membership::require(&mut snapshot, &caller.agent, intent_id, Level::Read, now).await?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use entente_domain::canonical::Unambiguous;
 use entente_domain::clock::{Clock as _, Timestamp};
-use entente_domain::moments::text::{Shown, due, plain, text};
+use entente_domain::moments::text::{QuestionContext, due, plain, text};
 use entente_domain::moments::{Brief, Malformed};
 use entente_runtime::environment::SystemClock;
 use serde_json::{Value, json};
@@ -237,7 +237,7 @@ pub fn written(moment: &Value, now: Timestamp) -> (String, Option<Malformed>) {
         (Value::Null, None) => Ok(None),
         (slots, _) => Brief::received(slots).map(Some),
     };
-    let shown = Shown {
+    let shown = QuestionContext {
         id: member("id").and_then(|id| id.parse().ok()),
         agent_id: member("agent_id"),
         expires_at: member("expires_at").and_then(|at| at.parse().ok()).filter(|_| is_open(moment)),
@@ -353,7 +353,7 @@ fn render(file: &str) -> Done {
             Ok(brief) => {
                 let id = result["structuredContent"]["moment_id"].as_str().and_then(|id| id.parse().ok());
                 let now = SystemClock.now();
-                let around = Shown {
+                let around = QuestionContext {
                     id,
                     agent_id: None,
                     expires_at: None,

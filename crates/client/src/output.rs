@@ -11,9 +11,9 @@ use super::Done;
 
 /// Row of a table.
 #[derive(Debug)]
-pub(super) struct Row<'a>(Vec<std::borrow::Cow<'a, str>>);
+pub(super) struct TableRow<'a>(Vec<std::borrow::Cow<'a, str>>);
 
-impl<'a> Row<'a> {
+impl<'a> TableRow<'a> {
     /// Returns the row of an object's members in `columns`.
     pub(super) fn of(object: &'a Value, columns: &[&str]) -> Self {
         Self(columns.iter().map(|column| cell(&object[*column])).collect())
@@ -41,7 +41,7 @@ pub(super) fn note(text: &str) {
 ///
 /// # Errors
 /// Standard output cannot be written to.
-pub(super) fn print_table(columns: &[&str], rows: &[Row<'_>]) -> Done {
+pub(super) fn print_table(columns: &[&str], rows: &[TableRow<'_>]) -> Done {
     let width = |index: usize| {
         let cells = rows.iter().filter_map(|row| row.0.get(index)).map(|cell| cell.chars().count());
         cells.chain([columns[index].len()]).max().unwrap_or(0)

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Done;
-use super::output::{Row, print_json, print_record, print_table};
+use super::output::{TableRow, print_json, print_record, print_table};
 
 /// Time that a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -186,7 +186,7 @@ impl Remote {
         match answer {
             _ if self.json => print_json(answer),
             Value::Array(items) => {
-                let rows: Vec<Row<'_>> = items.iter().map(|item| Row::of(item, columns)).collect();
+                let rows: Vec<TableRow<'_>> = items.iter().map(|item| TableRow::of(item, columns)).collect();
                 print_table(columns, &rows)
             }
             _ => print_record(answer),

@@ -22,7 +22,7 @@ use self::faults::Fault;
 use self::form::Form;
 use self::sdk::SdkForm;
 use super::failures::Faulty;
-use super::output::{Row, print_json, print_table};
+use super::output::{TableRow, print_json, print_table};
 use super::remote::Remote;
 use super::{Done, Failure};
 
@@ -87,7 +87,7 @@ impl Workflows {
                     let steps = answer["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
                     print_table(
                         &columns,
-                        &steps.iter().map(|step| Row::of(step, &columns)).collect::<Vec<_>>(),
+                        &steps.iter().map(|step| TableRow::of(step, &columns)).collect::<Vec<_>>(),
                     )?;
                     workflow.print_notes(&file)?;
                 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use entente_domain::canonical::{Digest, sha256};
 use entente_domain::rate::{Verdict, judge_minutely};
 use entente_runtime::cache::Cache;
-use entente_runtime::keyed::{Turn, Turns};
+use entente_runtime::keyed::{KeyedTurn, Turns};
 use entente_runtime::metrics::Metrics;
 
 /// Attempts per minute for one name from one address.
@@ -88,7 +88,7 @@ impl LoginThrottle {
 
     /// Waits until no other password from that address is being checked; a known pair of name and address
     /// queues only behind itself.
-    pub async fn turn(&self, name: &str, address: Option<IpAddr>) -> Turn<Digest> {
+    pub async fn turn(&self, name: &str, address: Option<IpAddr>) -> KeyedTurn<Digest> {
         let address = counted(address);
         let pair = pair(name, &address);
         let queue = if self.knows(&pair) { pair } else { lane("address", &address) };

@@ -26,7 +26,7 @@ pub struct Rated {
 
 /// Columns of a question that count in a rate.
 #[expect(clippy::struct_excessive_bools, reason = "they are the columns of one row")]
-struct Row {
+struct RatingRow {
     agent_id: String,
     decision_class: Option<String>,
     has_calibration_note: bool,
@@ -40,7 +40,7 @@ struct Row {
 macro_rules! counted {
     ($name:literal, $rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
-            Row,
+            RatingRow,
             "-- " + $name + "
              SELECT m.agent_id, m.decision_class, m.has_calibration_note, m.hatch_free_text, m.hatch_dialogue,
                     m.resolution_kind, m.near_duplicate

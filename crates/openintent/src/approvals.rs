@@ -203,7 +203,7 @@ pub(crate) async fn end_of_intent(conn: &mut PgConnection, intent_id: IntentId) 
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
-            Row,
+            ApprovalRow,
             "-- " + $name + "
              SELECT id, intent_id, requested_by, requested_by_principal, action, reason, context, status, approved_by, decided_by, decided_at,
                     decision_notes, used_by, used_at, created_at
@@ -213,7 +213,7 @@ macro_rules! select {
     };
 }
 
-struct Row {
+struct ApprovalRow {
     id: uuid::Uuid,
     intent_id: uuid::Uuid,
     requested_by: String,
@@ -231,10 +231,10 @@ struct Row {
     created_at: Timestamp,
 }
 
-impl TryFrom<Row> for Approval {
+impl TryFrom<ApprovalRow> for Approval {
     type Error = AppError;
 
-    fn try_from(row: Row) -> Outcome<Self> {
+    fn try_from(row: ApprovalRow) -> Outcome<Self> {
         Ok(Self {
             id: row.id.into(),
             intent_id: row.intent_id.into(),

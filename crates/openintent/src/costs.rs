@@ -119,7 +119,7 @@ pub async fn after(
     rows.map(|row| Ok((row.seq, Cost::try_from(row)?))).collect()
 }
 
-struct Row {
+struct CostRow {
     id: uuid::Uuid,
     intent_id: uuid::Uuid,
     seq: i64,
@@ -133,10 +133,10 @@ struct Row {
     recorded_at: Timestamp,
 }
 
-impl TryFrom<Row> for Cost {
+impl TryFrom<CostRow> for Cost {
     type Error = AppError;
 
-    fn try_from(row: Row) -> Outcome<Self> {
+    fn try_from(row: CostRow) -> Outcome<Self> {
         Ok(Self {
             id: row.id.into(),
             intent_id: row.intent_id.into(),
@@ -152,9 +152,9 @@ impl TryFrom<Row> for Cost {
     }
 }
 
-async fn load(conn: &mut PgConnection, intent_id: IntentId, after: i64, limit: i64) -> Outcome<Vec<Row>> {
+async fn load(conn: &mut PgConnection, intent_id: IntentId, after: i64, limit: i64) -> Outcome<Vec<CostRow>> {
     let rows = sqlx::query_as!(
-        Row,
+        CostRow,
         r#"-- costs::load
          SELECT id, intent_id, seq, agent_id, cost_type, trim_scale(amount)::text AS "amount!", unit, provider, model,
                 metadata, recorded_at

@@ -101,17 +101,17 @@ impl<K: Hash + Eq> Default for Turns<K> {
 
 impl<K: Hash + Eq + Clone> Turns<K> {
     /// Waits for the key's turn, which lasts until it is dropped.
-    pub async fn take(&self, key: K) -> Turn<K> {
+    pub async fn take(&self, key: K) -> KeyedTurn<K> {
         let held = self.0.hold(key);
         let lock = Arc::clone(&held.value).lock_owned().await;
-        Turn { _lock: lock, _held: held }
+        KeyedTurn { _lock: lock, _held: held }
     }
 }
 
 /// A turn that was taken.
 #[derive(Debug)]
 #[must_use = "the turn ends when it is dropped"]
-pub struct Turn<K: Hash + Eq> {
+pub struct KeyedTurn<K: Hash + Eq> {
     // Dropped before the guard: as long as the lock is taken, the key gets no other one.
     _lock: OwnedMutexGuard<()>,
     _held: Held<K, Lock<()>>,

@@ -18,7 +18,7 @@ use self::development::Development;
 use self::litellm::Proxy;
 use super::egress::{Answer, Ask, Unanswered, Upstreams};
 use crate::config::Config;
-use crate::config::credentials::{Kind, ProvisionerConfig};
+use crate::config::credentials::{ProvisionerConfig, UpstreamKind};
 
 /// Attempts to mint while the upstream certainly did not process the request, or asks to wait.
 const TRIES: u32 = 3;
@@ -55,8 +55,8 @@ pub fn provisioners(config: &Config, chance: &Arc<dyn Chance>) -> Result<Provisi
 
 fn made(config: &ProvisionerConfig, client: &Upstreams) -> Provisioner {
     let upstream: Arc<dyn Upstream> = match &config.kind {
-        Kind::LiteLlm(proxy) => Arc::new(Proxy::new(config.clone(), proxy.clone(), client.clone())),
-        Kind::Http(http) => Arc::new(Broker::new(config.clone(), (**http).clone(), client.clone())),
+        UpstreamKind::LiteLlm(proxy) => Arc::new(Proxy::new(config.clone(), proxy.clone(), client.clone())),
+        UpstreamKind::Http(http) => Arc::new(Broker::new(config.clone(), (**http).clone(), client.clone())),
     };
     Provisioner { name: config.name.clone(), rule: config.rule.clone(), upstream }
 }

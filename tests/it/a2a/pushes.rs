@@ -65,6 +65,7 @@ async fn a_receiver_is_sent_what_happens_in_its_order() {
     for one in &got {
         assert_eq!(one.headers["content-type"], "application/a2a+json");
         assert_eq!(one.headers["x-a2a-notification-token"], "token-of-the-client");
+        assert_eq!(one.headers["a2a-notification-token"], "token-of-the-client");
         assert_eq!(one.headers["authorization"], "Bearer the-receivers-secret");
         let body = one.body();
         let (_, update) = body.as_object().unwrap().iter().next().unwrap();

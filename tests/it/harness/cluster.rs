@@ -22,6 +22,7 @@ const TEMPLATE: &str = "template_of_tests";
 /// The run's PostgreSQL.
 pub struct Cluster {
     private: Private,
+    dir: PathBuf,
     next: AtomicU32,
     /// Receives the names of databases that are no longer needed.
     over: mpsc::Sender<String>,
@@ -95,12 +96,17 @@ impl Cluster {
         let (over, names) = mpsc::channel();
         let options = private.options();
         let tidying = std::thread::spawn(move || tidy(&options, &names));
-        Self { private, next: AtomicU32::new(0), over, tidying }
+        Self { private, dir, next: AtomicU32::new(0), over, tidying }
     }
 
     /// Returns the connect options for a database.
     pub fn options(&self, database: &str) -> PgConnectOptions {
         self.private.options_for(database)
+    }
+
+    /// Returns the path of a file that is deleted when the run ends.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
     }
 
     /// Returns the path of PostgreSQL's socket.

@@ -44,7 +44,7 @@ use sqlx::postgres::PgConnectOptions;
 pub use bundles::BundleFile;
 pub use cable::Cable;
 pub use client::{Client, Reply, http};
-pub use cluster::{Cluster, watch};
+pub use cluster::Cluster;
 pub use hooks::subscribe;
 pub use kafka::{KafkaBroker, Recorded};
 pub use nats::{MAX_PAYLOAD, Nats, Stream, Streamed, TestBus};

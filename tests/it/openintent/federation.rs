@@ -61,9 +61,8 @@ pub fn peer(port: u16, seed: u8) -> Value {
 /// `agent.public.*`.
 pub fn setup(port: u16, seed: u8, peers: &Value) -> Setup {
     static FILES: AtomicUsize = AtomicUsize::new(0);
-    let name =
-        format!("entente-federation-{}-{}.json", std::process::id(), FILES.fetch_add(1, Ordering::Relaxed));
-    let path = std::env::temp_dir().join(name);
+    let name = format!("federation-{}.json", FILES.fetch_add(1, Ordering::Relaxed));
+    let path = Cluster::get().file(&name);
     std::fs::write(&path, json!({ "peers": peers, "export": ["agent.public.*"] }).to_string()).unwrap();
     Setup {
         settings: vec![

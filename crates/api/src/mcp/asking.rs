@@ -9,7 +9,7 @@ use entente_bridges::Ctx;
 use entente_domain::canonical::{Digest, sha256};
 use entente_domain::clock::{plus_seconds, rfc3339};
 use entente_domain::ids::{IntentId, JobId, MomentId};
-use entente_domain::moments::text::{Shown, text as as_text};
+use entente_domain::moments::text::{QuestionContext, text as as_text};
 use entente_domain::moments::{Moment, MomentAsk, MomentState};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::slips::Slip;
@@ -24,7 +24,7 @@ use super::moments::{STATES, hear, settled, told};
 use super::shapes::{
     Member, flag, free, gives, list, may, must, nullable, retry_key, takes, text, whole, word,
 };
-use super::{Answer, Call, Hints, Page, Tool, ToolResult, WAIT_SECONDS, within};
+use super::{Answer, Call, Hints, PersonPage, Tool, ToolResult, WAIT_SECONDS, within};
 
 /// Seconds within which a host must return from the person's inbox.
 const PAGE_SECONDS: u32 = 3_600;
@@ -206,7 +206,7 @@ pub(super) fn asked(call: &Call, found: &MomentView, warnings: &[Value]) -> Tool
         body["binding_moment"] = Value::Null;
         return Answer::new(told(moment), &body);
     };
-    let shown = Shown {
+    let shown = QuestionContext {
         id: Some(moment.id),
         agent_id: None,
         expires_at: moment.expires_at,
@@ -225,12 +225,12 @@ pub(super) fn asked(call: &Call, found: &MomentView, warnings: &[Value]) -> Tool
 }
 
 /// Returns the page to which a host sends its person, with the state that the host returns.
-fn page(call: &Call, moment: &Moment) -> Option<Page> {
+fn page(call: &Call, moment: &Moment) -> Option<PersonPage> {
     let until = plus_seconds(call.ctx().now(), PAGE_SECONDS);
     let slip = Slip { whose: call.caller.agent.clone(), about: moment.id.to_string(), until };
     let synopsis = moment.brief.as_ref().map_or("", |brief| brief.synopsis.as_str());
     let message = format!("{} is asked to decide: {synopsis}", moment.principal_id);
-    Some(Page { url: inbox(call, moment.id), message, brought_back: slip.seal(&secret(call.ctx()))? })
+    Some(PersonPage { url: inbox(call, moment.id), message, brought_back: slip.seal(&secret(call.ctx()))? })
 }
 
 /// Returns the question to which a host's returned state refers.

@@ -89,11 +89,11 @@ pub fn tools() -> [Tool; 1] {
 const KINDS: [&str; 5] = ["messages", "assignments", "jobs", "mail", "decisions"];
 
 /// Kinds that the agent's stream has.
-const STREAMED: [Kind; 2] = [Kind::Messages, Kind::Assignments];
+const STREAMED: [EventKind; 2] = [EventKind::Messages, EventKind::Assignments];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum EventKind {
     Messages,
     Assignments,
     Jobs,
@@ -101,7 +101,7 @@ enum Kind {
     Decisions,
 }
 
-impl Kind {
+impl EventKind {
     fn scope(self) -> Scope {
         match self {
             Self::Messages | Self::Assignments => Scope::ChannelsRead,
@@ -117,7 +117,7 @@ impl Kind {
 struct Args {
     after: Option<String>,
     cursor: Option<String>,
-    kinds: Option<Vec<Kind>>,
+    kinds: Option<Vec<EventKind>>,
     timeout_s: Option<u32>,
     limit: Option<u32>,
 }
@@ -134,7 +134,13 @@ async fn wait_for_events(call: Call) -> ToolResult {
         kinds.iter().try_for_each(|kind| call.caller.require(kind.scope()))?;
         kinds
     } else {
-        let all = [Kind::Messages, Kind::Assignments, Kind::Jobs, Kind::Mail, Kind::Decisions];
+        let all = [
+            EventKind::Messages,
+            EventKind::Assignments,
+            EventKind::Jobs,
+            EventKind::Mail,
+            EventKind::Decisions,
+        ];
         all.into_iter().filter(|kind| call.caller.has(kind.scope())).collect()
     };
     let _place = call.waits()?;
@@ -196,12 +202,12 @@ impl Cursor {
     }
 
     /// Sets the position of the kinds of a track.
-    fn move_to(&mut self, kinds: &[Kind], place: ResumeToken) {
+    fn move_to(&mut self, kinds: &[EventKind], place: ResumeToken) {
         for kind in kinds {
             match kind {
-                Kind::Messages => self.messages = Some(place),
-                Kind::Assignments => self.assignments = Some(place),
-                Kind::Jobs | Kind::Mail | Kind::Decisions => {}
+                EventKind::Messages => self.messages = Some(place),
+                EventKind::Assignments => self.assignments = Some(place),
+                EventKind::Jobs | EventKind::Mail | EventKind::Decisions => {}
             }
         }
     }
@@ -226,7 +232,7 @@ impl Cursor {
 
 /// A part of a wait that follows the agent's stream, for these kinds.
 struct Track {
-    kinds: Vec<Kind>,
+    kinds: Vec<EventKind>,
     stream: Option<Stream>,
 }
 
@@ -247,7 +253,7 @@ impl Track {
 
 /// A wait in progress.
 struct Watch {
-    kinds: Vec<Kind>,
+    kinds: Vec<EventKind>,
     cursor: Cursor,
     /// One for messages and assignments if both were read up to the same position, otherwise one for each.
     tracks: Vec<Track>,
@@ -259,33 +265,33 @@ struct Watch {
 impl Watch {
     /// A new cursor begins now for all kinds that the caller may read, so that none of a kind is lost before the first
     /// call that asks for it.
-    async fn open(call: &Call, kinds: Vec<Kind>, mut cursor: Cursor) -> Result<Self, Problem> {
+    async fn open(call: &Call, kinds: Vec<EventKind>, mut cursor: Cursor) -> Result<Self, Problem> {
         let (ctx, caller) = (call.ctx(), &call.caller);
         let new = cursor.is_new();
-        let wants = |kind: Kind| kinds.contains(&kind);
-        let begins = |kind: Kind| wants(kind) || new && caller.has(kind.scope());
+        let wants = |kind: EventKind| kinds.contains(&kind);
+        let begins = |kind: EventKind| wants(kind) || new && caller.has(kind.scope());
         // Subscribes before the first read, so that a change in between is not missed.
         let mut listener = ctx.feed.wakeups().listener();
-        if wants(Kind::Mail) {
+        if wants(EventKind::Mail) {
             listener.add(WakeKey::Mailbox(caller.agent.clone()));
         }
-        if wants(Kind::Decisions) {
+        if wants(EventKind::Decisions) {
             listener.add(WakeKey::Inbox(caller.agent.clone()));
         }
-        if cursor.decisions.is_none() && begins(Kind::Decisions) {
+        if cursor.decisions.is_none() && begins(EventKind::Decisions) {
             cursor.decisions = Some(decisions::last_change(&ctx.moments).await?);
         }
-        if wants(Kind::Jobs) {
+        if wants(EventKind::Jobs) {
             let statuses = vec![JobStatus::Pending, JobStatus::Running];
             let filter = jobs::JobFilter { statuses, limit: BELLS, ..jobs::JobFilter::default() };
             for job in jobs::list(&ctx.arcp, caller, &filter).await?.0 {
                 listener.add(WakeKey::Job(job.id));
             }
         }
-        if cursor.jobs.is_none() && begins(Kind::Jobs) {
+        if cursor.jobs.is_none() && begins(EventKind::Jobs) {
             cursor.jobs = Some(JobEventToken::Place(jobs::start_of_everything(&ctx.arcp).await?));
         }
-        let tracks = if new && begins(Kind::Messages) {
+        let tracks = if new && begins(EventKind::Messages) {
             Self::begin(call, &kinds, &mut cursor).await?
         } else {
             Self::resume(call, &kinds, &cursor).await?
@@ -294,7 +300,7 @@ impl Watch {
     }
 
     /// Opens the agent's stream for a new cursor.
-    async fn begin(call: &Call, kinds: &[Kind], cursor: &mut Cursor) -> Result<Vec<Track>, Problem> {
+    async fn begin(call: &Call, kinds: &[EventKind], cursor: &mut Cursor) -> Result<Vec<Track>, Problem> {
         let track = follow(call, streamed(kinds), None).await?;
         if let Some(stream) = &track.stream {
             cursor.move_to(&STREAMED, stream.mark());
@@ -303,7 +309,7 @@ impl Watch {
     }
 
     /// Opens the agent's stream at the positions of a cursor.
-    async fn resume(call: &Call, kinds: &[Kind], cursor: &Cursor) -> Result<Vec<Track>, Problem> {
+    async fn resume(call: &Call, kinds: &[EventKind], cursor: &Cursor) -> Result<Vec<Track>, Problem> {
         let wanted = streamed(kinds);
         if wanted.is_empty() {
             return Ok(Vec::new());
@@ -313,7 +319,7 @@ impl Watch {
         }
         let mut tracks = Vec::with_capacity(wanted.len());
         for kind in wanted {
-            let from = if kind == Kind::Messages { cursor.messages } else { cursor.assignments };
+            let from = if kind == EventKind::Messages { cursor.messages } else { cursor.assignments };
             tracks.push(follow(call, vec![kind], from).await?);
         }
         Ok(tracks)
@@ -351,10 +357,10 @@ impl Watch {
     /// Reads new job events, mail and decisions.
     async fn look(&mut self, call: &Call, limit: usize) -> Result<Vec<Value>, Problem> {
         let mut found = Vec::new();
-        if self.kinds.contains(&Kind::Jobs) {
+        if self.kinds.contains(&EventKind::Jobs) {
             self.look_at_jobs(call, limit, &mut found).await?;
         }
-        if self.kinds.contains(&Kind::Mail) && found.len() < limit {
+        if self.kinds.contains(&EventKind::Mail) && found.len() < limit {
             let room = u32::try_from(limit - found.len()).unwrap_or(STEP_MOST);
             for item in self.look_into_mailbox(call, room).await? {
                 self.cursor.mail = Some(item.seq);
@@ -364,7 +370,7 @@ impl Watch {
                 found.push(event);
             }
         }
-        if self.kinds.contains(&Kind::Decisions) && found.len() < limit {
+        if self.kinds.contains(&EventKind::Decisions) && found.len() < limit {
             let room = u32::try_from(limit - found.len()).unwrap_or(STEP_MOST);
             let after = self.cursor.decisions.unwrap_or_default();
             for change in decisions::changes(&call.ctx().moments, &call.caller, after, room).await? {
@@ -434,7 +440,7 @@ impl Watch {
         found: &mut Vec<Value>,
     ) {
         let Some(track) = self.tracks.get_mut(track) else { return };
-        if track.kinds.contains(&Kind::Messages) {
+        if track.kinds.contains(&EventKind::Messages) {
             self.missed.extend(track.stream.iter_mut().flat_map(Stream::take_missed));
         }
         for frame in frames {
@@ -451,7 +457,7 @@ impl Watch {
 
     /// Returns a sentence about the messages that the agent has missed, if any.
     fn missed(&mut self) -> String {
-        let of_messages = self.tracks.iter_mut().filter(|track| track.kinds.contains(&Kind::Messages));
+        let of_messages = self.tracks.iter_mut().filter(|track| track.kinds.contains(&EventKind::Messages));
         let left: Vec<_> =
             of_messages.flat_map(|track| &mut track.stream).flat_map(Stream::take_missed).collect();
         self.missed.extend(left);
@@ -476,25 +482,25 @@ impl Watch {
 }
 
 /// Returns those of the kinds that the agent's stream has.
-fn streamed(kinds: &[Kind]) -> Vec<Kind> {
+fn streamed(kinds: &[EventKind]) -> Vec<EventKind> {
     STREAMED.into_iter().filter(|kind| kinds.contains(kind)).collect()
 }
 
 /// Opens the agent's stream for these kinds, from a position or from now.
-async fn follow(call: &Call, kinds: Vec<Kind>, from: Option<ResumeToken>) -> Result<Track, Problem> {
+async fn follow(call: &Call, kinds: Vec<EventKind>, from: Option<ResumeToken>) -> Result<Track, Problem> {
     let stream =
         Stream::open(call.ctx(), call.caller.clone(), Subject::Agent, EventTypes::all(), from).await?;
     Ok(Track { kinds, stream: Some(stream) })
 }
 
 /// Returns a frame as an event, if it is of one of these kinds.
-fn event(frame: &Frame, kinds: &[Kind], strict: bool) -> Option<Value> {
+fn event(frame: &Frame, kinds: &[EventKind], strict: bool) -> Option<Value> {
     match &frame.record {
-        Record::Message { message, .. } if kinds.contains(&Kind::Messages) => {
+        Record::Message { message, .. } if kinds.contains(&EventKind::Messages) => {
             let body = object(&MessageBody::new(message, strict, Dialect::Standard)).ok()?;
             Some(json!({ "kind": "message", "channel_id": message.channel_id, "message": body }))
         }
-        Record::Event { event, .. } if kinds.contains(&Kind::Assignments) => {
+        Record::Event { event, .. } if kinds.contains(&EventKind::Assignments) => {
             let kind = event.event_type.as_str();
             let told = matches!(kind, "agent_assigned" | "agent_unassigned") || kind.starts_with("task.");
             (told && !event.posted).then(|| {

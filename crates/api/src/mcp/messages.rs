@@ -227,7 +227,7 @@ async fn deliver(
 struct SendArgs {
     channel: String,
     payload: Box<RawValue>,
-    r#type: Option<Kind>,
+    r#type: Option<OneWayType>,
     to: Option<String>,
     metadata: Option<Box<RawValue>>,
     expires_in_s: Option<u32>,
@@ -236,7 +236,7 @@ struct SendArgs {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum OneWayType {
     Notify,
     Broadcast,
 }
@@ -250,8 +250,8 @@ async fn send_message(call: Call) -> ToolResult {
         sender: call.speaker()?,
         to: said.to.filter(|to| !to.is_empty()),
         message_type: match said.r#type {
-            Some(Kind::Broadcast) => MessageType::Broadcast,
-            Some(Kind::Notify) | None => MessageType::Notify,
+            Some(OneWayType::Broadcast) => MessageType::Broadcast,
+            Some(OneWayType::Notify) | None => MessageType::Notify,
         },
         correlation_id: None,
         payload: payload(said.payload)?,

@@ -182,11 +182,11 @@ struct Answer {
     /// The same result for programs.
     body: Value,
     /// A page that the host opens first; it then repeats the call.
-    page: Option<Page>,
+    page: Option<PersonPage>,
 }
 
 /// A page for the host's person.
-struct Page {
+struct PersonPage {
     url: String,
     /// Message about the page.
     message: String,
@@ -205,7 +205,7 @@ impl Answer {
 
     /// Returns the protocol's result of the call.
     fn result(&self) -> Value {
-        if let Some(Page { url, message, brought_back }) = &self.page {
+        if let Some(PersonPage { url, message, brought_back }) = &self.page {
             let params = json!({ "mode": "url", "message": message, "url": url, "elicitationId": self.body["moment_id"] });
             return json!({
                 "resultType": "input_required", "requestState": brought_back,

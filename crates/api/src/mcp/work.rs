@@ -135,7 +135,7 @@ fn told(done: &str, reported: Reported) -> ToolResult {
 struct ReportArgs {
     job_id: String,
     claim_token: String,
-    kind: Kind,
+    kind: ReportKind,
     body: Box<RawValue>,
     event_key: Option<String>,
     checkpoint: Option<Box<RawValue>>,
@@ -143,7 +143,7 @@ struct ReportArgs {
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum ReportKind {
     Progress,
     Log,
     Metric,

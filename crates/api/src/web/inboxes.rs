@@ -36,13 +36,13 @@ pub fn path(agent: &str) -> String {
 struct InboxesPage {
     shell: Shell,
     agent: String,
-    shown: Option<Shown>,
+    shown: Option<InboxView>,
     /// Whether these are not the newest entries.
     is_later: bool,
 }
 
 /// An open inbox.
-struct Shown {
+struct InboxView {
     opened: When,
     /// Numbers of its entries, in words.
     counts: String,
@@ -115,7 +115,7 @@ async fn show(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Aske
     Ok(page(StatusCode::OK, &InboxesPage { shell, agent, shown, is_later: before.is_some() }))
 }
 
-fn shown(found: &Look, now: Timestamp) -> Shown {
+fn shown(found: &Look, now: Timestamp) -> InboxView {
     let (inbox, channels) = (&found.inbox, &found.channels);
     let entries = usize::try_from(inbox.entries).unwrap_or(0);
     let evicted =
@@ -126,7 +126,7 @@ fn shown(found: &Look, now: Timestamp) -> Shown {
         of_level.map(|one| entry_row(one, channels, now)).collect()
     };
     let level = |level: Attention, about| LevelRows { level: level.as_str(), about, rows: rows(level) };
-    Shown {
+    InboxView {
         opened: When::new(inbox.opened_at, now),
         counts: format!("{stored}, the newest at place {}{evicted}", inbox.last_place),
         quiet: quiet_text(&inbox.settings),

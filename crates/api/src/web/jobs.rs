@@ -110,12 +110,12 @@ struct JobsPage {
     /// Why nothing was searched.
     fault: Option<String>,
     counts: String,
-    rows: Vec<Row>,
+    rows: Vec<JobLine>,
     next: Option<String>,
 }
 
 /// A job in the list.
-struct Row {
+struct JobLine {
     id: JobId,
     agent: String,
     principal: String,
@@ -155,7 +155,7 @@ async fn list(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Aske
     Ok(page(StatusCode::OK, &shown))
 }
 
-type Found = (Vec<Row>, Option<String>, String);
+type Found = (Vec<JobLine>, Option<String>, String);
 
 async fn found(ctx: &entente_arcp::Ctx, caller: &Caller, search: &JobSearch) -> Outcome<Found> {
     let (jobs, next) = jobs::search(ctx, caller, search).await?;
@@ -177,9 +177,9 @@ fn spoken(word: &str) -> String {
     word.replace('_', " ")
 }
 
-fn row(job: &Job, beside: Beside, now: Timestamp) -> Row {
+fn row(job: &Job, beside: Beside, now: Timestamp) -> JobLine {
     let labels: Vec<String> = beside.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    Row {
+    JobLine {
         id: job.id,
         agent: job.agent.clone(),
         principal: job.principal.clone(),
@@ -195,7 +195,7 @@ fn row(job: &Job, beside: Beside, now: Timestamp) -> Row {
 #[template(path = "job.html")]
 struct JobPage {
     shell: Shell,
-    job: Row,
+    job: JobLine,
     /// Why an action was refused.
     fault: Option<String>,
     created: When,

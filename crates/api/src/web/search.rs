@@ -76,13 +76,13 @@ struct KindBox {
 }
 
 struct Results {
-    rows: Vec<Row>,
+    rows: Vec<HitLine>,
     next: Option<String>,
     /// What is not searched yet.
     behind: Vec<String>,
 }
 
-struct Row {
+struct HitLine {
     kind: &'static str,
     what: String,
     who: String,
@@ -158,7 +158,7 @@ fn behind(indexed: Indexed, now: Timestamp) -> Vec<String> {
     log.into_iter().chain(late("jobs", indexed.jobs_until, JOBS_BEHIND)).collect()
 }
 
-fn row(hit: Hit, query: &Query, now: Timestamp) -> Row {
+fn row(hit: Hit, query: &Query, now: Timestamp) -> HitLine {
     let (kind, what, who, reference, job) = match hit.source {
         Source::Message { id, message_type, sender, .. } => {
             (SourceKind::Message, message_type, sender, Some(id.to_string()), None)
@@ -170,7 +170,7 @@ fn row(hit: Hit, query: &Query, now: Timestamp) -> Row {
     };
     let excerpt = hit.excerpt.unwrap_or_default();
     let pieces = query.marked(&excerpt).into_iter();
-    Row {
+    HitLine {
         kind: kind.as_str(),
         what,
         who,

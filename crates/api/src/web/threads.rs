@@ -31,7 +31,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
 struct ThreadsPage {
     shell: Shell,
     corr: String,
-    leaves: Vec<Row>,
+    leaves: Vec<EnvelopeLine>,
     next: Option<String>,
     /// The threads of the latest envelopes to the visitor, if none is asked for.
     latest: Vec<Latest>,
@@ -47,7 +47,7 @@ struct Latest {
 }
 
 /// An envelope in its thread.
-struct Row {
+struct EnvelopeLine {
     depth: usize,
     kind: &'static str,
     sender: String,
@@ -82,7 +82,7 @@ async fn show(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Aske
     let now = api.ctx.now();
     let leaves = leaves.into_iter().map(|leaf| {
         let Leaf { envelope, depth, pairs, refutations } = leaf;
-        Row {
+        EnvelopeLine {
             depth: depth.min(DEEPEST),
             kind: envelope.kind.as_str(),
             sender: envelope.sender,

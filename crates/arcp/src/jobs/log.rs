@@ -55,7 +55,7 @@ impl Stored {
     }
 }
 
-struct Row {
+struct StoredRow {
     job_id: Uuid,
     job_seq: i64,
     origin_seq: i64,
@@ -67,8 +67,8 @@ struct Row {
     event_key: Option<String>,
 }
 
-impl From<Row> for Stored {
-    fn from(row: Row) -> Self {
+impl From<StoredRow> for Stored {
+    fn from(row: StoredRow) -> Self {
         Self {
             job_id: row.job_id.into(),
             job_seq: row.job_seq,
@@ -90,7 +90,7 @@ pub const BYTES: i64 = 4 * 1024 * 1024;
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
-            Row,
+            StoredRow,
             "-- " + $name + r#"
              SELECT e.job_id, e.job_seq, e.origin_seq, e.session_id, e.type AS "type_", e.kind, e.ts, e.body, e.event_key
              FROM job_events e "# + $rest

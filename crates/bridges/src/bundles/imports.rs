@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 
 use super::records::BundleRecord;
 use super::rows;
-use super::turns::Turn;
+use super::turns::BundleTurn;
 use crate::Ctx;
 
 /// Maximum number of bundles that a server takes at once; further ones wait.
@@ -52,13 +52,13 @@ pub struct Import {
     bytes: u64,
     /// The beginning of the next line.
     rest: Vec<u8>,
-    page: Page,
-    _turn: Turn,
+    page: VerifiedLines,
+    _turn: BundleTurn,
 }
 
 /// Verified lines that are not stored yet.
 #[derive(Default)]
-pub(super) struct Page {
+pub(super) struct VerifiedLines {
     pub(super) numbers: Vec<i32>,
     pub(super) kinds: Vec<String>,
     pub(super) lines: Vec<String>,
@@ -73,7 +73,7 @@ pub(super) struct Page {
 /// The scope `admin` is missing; a database error.
 pub async fn begin(ctx: &Ctx, caller: &Caller, trusted: Vec<PublicKey>) -> Outcome<Import> {
     caller.require(Scope::Admin)?;
-    let turn = Turn::take(&TURNS, ctx, caller).await?;
+    let turn = BundleTurn::take(&TURNS, ctx, caller).await?;
     let now = ctx.now();
     let id = BundleId::mint(now, &*ctx.chance);
     let own = ctx.server_keys.known.iter().map(|key| key.public_key);
@@ -89,7 +89,7 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, trusted: Vec<PublicKey>) -> Outco
         file: Sha256::new(),
         bytes: 0,
         rest: Vec::new(),
-        page: Page::default(),
+        page: VerifiedLines::default(),
         _turn: turn,
     })
 }

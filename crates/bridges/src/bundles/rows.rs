@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::BYTES;
-use super::imports::Page;
+use super::imports::VerifiedLines;
 use super::records::{BundleLine, BundleRecord, LineFilter};
 
 /// Columns of a row.
@@ -98,7 +98,7 @@ pub(super) async fn begin(
 }
 
 /// Adds lines of a bundle that is arriving.
-pub(super) async fn store(conn: &mut PgConnection, id: BundleId, page: &Page) -> Outcome<()> {
+pub(super) async fn store(conn: &mut PgConnection, id: BundleId, page: &VerifiedLines) -> Outcome<()> {
     sqlx::query!(
         "-- bundle_lines::store
          INSERT INTO bundle_lines (bundle_id, number, kind, line)

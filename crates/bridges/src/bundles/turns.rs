@@ -17,12 +17,12 @@ const OWN: u64 = 2;
 const WAIT: Duration = Duration::from_secs(20);
 
 /// The right to write or take a bundle; ends when it is dropped.
-pub(super) struct Turn {
+pub(super) struct BundleTurn {
     _of_principal: BundlePlace,
     _of_server: SemaphorePermit<'static>,
 }
 
-impl Turn {
+impl BundleTurn {
     /// Waits for a turn, of which a server has as many as `turns` has permits.
     ///
     /// # Errors

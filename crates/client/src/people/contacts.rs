@@ -21,7 +21,7 @@ pub(crate) struct Contacts {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Kind {
+enum ContactKind {
     /// A mail address
     Mail,
     /// An incoming webhook of Slack
@@ -32,7 +32,7 @@ enum Kind {
     Ntfy,
 }
 
-impl Kind {
+impl ContactKind {
     fn wire(self) -> &'static str {
         match self {
             Self::Mail => "mail",
@@ -113,7 +113,7 @@ enum Verb {
     /// Add a contact point; a mail address has to be confirmed with the code that is sent there
     Create {
         /// Its kind
-        kind: Kind,
+        kind: ContactKind,
         /// A mail address, or a URL
         address: String,
         /// A name for it

@@ -21,8 +21,9 @@ const URL_BYTES: usize = 2_048;
 /// Most bytes of a token, and of credentials: they become headers.
 const SECRET_BYTES: usize = 4_096;
 
-/// Header with the client's token, as A2A's SDKs name it.
-pub const TOKEN_HEADER: &str = "x-a2a-notification-token";
+/// Headers with the client's token. A2A §4.3.3 names none: its SDKs for Python, JavaScript and Java read the first one, that
+/// for Go the second.
+pub const TOKEN_HEADERS: [&str; 2] = ["x-a2a-notification-token", "a2a-notification-token"];
 
 /// How the receiver knows the sender (A2A §4.3.2).
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +49,7 @@ pub struct PushConfig {
     /// URL that updates are sent to.
     #[serde(default)]
     pub url: String,
-    /// Text that each update carries in the header [`TOKEN_HEADER`]. It is not shown again.
+    /// Text that each update carries in the headers [`TOKEN_HEADERS`]. It is not shown again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// Authentication of the sender.

@@ -9,7 +9,7 @@ use crate::ids::MomentId;
 
 /// Context of a rendered question.
 #[derive(Debug, Clone, Copy)]
-pub struct Shown<'a> {
+pub struct QuestionContext<'a> {
     /// Id of the moment, if the reader knows of one.
     pub id: Option<MomentId>,
     /// Asking agent, if the reader does not know it.
@@ -26,7 +26,7 @@ pub struct Shown<'a> {
 
 /// Renders the question as several lines of text, ending with a newline.
 #[must_use]
-pub fn text(brief: &Brief, shown: &Shown<'_>) -> String {
+pub fn text(brief: &Brief, shown: &QuestionContext<'_>) -> String {
     let mut lines = vec![head(brief, shown)];
     if let Some(response) = shown.objection_response {
         lines.push(format!("In answer to your objection: {}", plain(response)));
@@ -60,7 +60,7 @@ pub fn text(brief: &Brief, shown: &Shown<'_>) -> String {
     lines.join("\n")
 }
 
-fn head(brief: &Brief, shown: &Shown<'_>) -> String {
+fn head(brief: &Brief, shown: &QuestionContext<'_>) -> String {
     let mut head = "DECISION NEEDED".to_owned();
     // Writing to a `String` cannot fail.
     if let Some(id) = shown.id {

@@ -32,7 +32,7 @@ pub struct Reached {
     pub moment_id: Option<MomentId>,
 }
 
-struct Row {
+struct ReachedRow {
     budget_id: Uuid,
     starts_at: Timestamp,
     percent: i32,
@@ -43,10 +43,10 @@ struct Row {
     moment_id: Option<Uuid>,
 }
 
-impl TryFrom<Row> for Reached {
+impl TryFrom<ReachedRow> for Reached {
     type Error = AppError;
 
-    fn try_from(row: Row) -> Outcome<Self> {
+    fn try_from(row: ReachedRow) -> Outcome<Self> {
         Ok(Self {
             budget_id: row.budget_id.into(),
             starts_at: row.starts_at,
@@ -95,7 +95,7 @@ pub(crate) async fn insert(
 /// A database error; a stored value is invalid.
 pub async fn open(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<Reached>> {
     let rows = sqlx::query_as!(
-        Row,
+        ReachedRow,
         r#"-- budget_reached::open
          SELECT budget_id, starts_at, percent, trim_scale(amount)::text AS "amount!", trim_scale(spent)::text AS "spent!",
                 reached_at, told_at, moment_id

@@ -1,8 +1,6 @@
 //! Fixtures for credential tests: a server with configured provisioners, and jobs in its database.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use entente::background::revoke;
@@ -18,21 +16,13 @@ use entente_domain::ids::{JobId, SessionId};
 use entente_domain::refusal::Refusal;
 
 use super::upstream::{ADMIN_KEY, Upstream};
-use crate::harness::{Cluster, Setup, Value, World, json, watch};
+use crate::harness::{Cluster, Setup, Value, World, json};
 
 /// Writes a file with the operator's provisioners; returns its path.
 pub fn file(provisioners: &Value) -> &'static str {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    static DIR: OnceLock<PathBuf> = OnceLock::new();
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
-    // One directory for all of them, removed with the process.
-    let dir = DIR.get_or_init(|| {
-        let dir = std::env::temp_dir().join(format!("entente-credentials-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        watch(&dir);
-        dir
-    });
-    let path = dir.join(format!("{n}.json"));
+    let path = Cluster::get().file(&format!("provisioners-{n}.json"));
     std::fs::write(&path, json!({ "provisioners": provisioners }).to_string()).unwrap();
     Box::leak(path.to_str().unwrap().to_owned().into_boxed_str())
 }

@@ -18,7 +18,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::tokens::Tokens;
-use super::turns::Turn;
+use super::turns::QueueTurn;
 use crate::Ctx;
 use crate::columns::number;
 use crate::jobs::writes::claim;
@@ -161,7 +161,7 @@ pub(in crate::jobs) async fn take(
     }
     let rows = take_in_turns(conn, agents, without, with, &turn.after).await?;
     if let Some(first) = rows.first() {
-        turns.note(agents, Turn { after: first.principal.clone(), several: first.several });
+        turns.note(agents, QueueTurn { after: first.principal.clone(), several: first.several });
     }
     sort(rows, with.tokens)
 }

@@ -10,7 +10,7 @@ const QUEUES: usize = 10_000;
 
 /// The turn of a queue.
 #[derive(Debug, Clone, Default)]
-pub(in crate::jobs) struct Turn {
+pub(in crate::jobs) struct QueueTurn {
     /// Principal that was served last.
     pub after: String,
     /// Whether jobs of several priorities or principals waited.
@@ -19,7 +19,7 @@ pub(in crate::jobs) struct Turn {
 
 /// The turns of the queues, each of some agents that a worker claims for.
 #[derive(Debug)]
-pub struct Turns(Cache<Digest, Turn>);
+pub struct Turns(Cache<Digest, QueueTurn>);
 
 impl Turns {
     /// Creates the memory of a server.
@@ -29,12 +29,12 @@ impl Turns {
     }
 
     /// Returns the turn of a queue.
-    pub(in crate::jobs) fn of(&self, agents: &[String]) -> Turn {
+    pub(in crate::jobs) fn of(&self, agents: &[String]) -> QueueTurn {
         self.0.get(&name(agents)).unwrap_or_default()
     }
 
     /// Remembers the turn of a queue.
-    pub(in crate::jobs) fn note(&self, agents: &[String], turn: Turn) {
+    pub(in crate::jobs) fn note(&self, agents: &[String], turn: QueueTurn) {
         self.0.put(name(agents), turn);
     }
 }

@@ -20,7 +20,7 @@ use sqlx::PgConnection;
 use crate::Ctx;
 use crate::jobs::log::Stored;
 use crate::jobs::reading::{events, visible};
-use crate::jobs::records::pushes::{self as rows, Noted, Place, PushLease, Receiver};
+use crate::jobs::records::pushes::{self as rows, NewReceiver, Noted, Place, PushLease, Receiver};
 
 /// Attempts at an update that its receiver rejects for what it is. Then the next one is sent: the end of the task should arrive
 /// although a piece of an artifact is too large.
@@ -99,7 +99,8 @@ pub async fn add_receiver(
     rows::lock(&mut tx, job).await?;
     let config = admitted(&mut tx, caller, job, config).await?;
     let fence = i64::from(u32::try_from(ctx.chance.bits() & u128::from(u32::MAX)).unwrap_or(0));
-    rows::put(&mut tx, caller, job, (&config, context, place), (ctx.now(), fence)).await?;
+    let receiver = NewReceiver { config: &config, context, place, fence };
+    rows::put(&mut tx, caller, job, receiver, ctx.now()).await?;
     tx.commit().await?;
     Ok(config)
 }
@@ -189,7 +190,7 @@ fn is_theirs(caller: &Caller, principal: &str) -> bool {
 pub async fn claim_pushes(ctx: &Ctx, node: NodeId, limit: usize, all: usize) -> Outcome<Vec<PushLease>> {
     let now = ctx.now();
     let many = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-    rows::claim(&ctx.pool, node, now, now + lease_time(ctx), (many(limit), many(all.div_ceil(SHARE)))).await
+    rows::claim(&ctx.pool, node, now, now + lease_time(ctx), many(limit), many(all.div_ceil(SHARE))).await
 }
 
 /// Loads what a receiver is to be sent; `None` if the lease is lost or the receiver is gone. A receiver whose key may no longer

@@ -46,6 +46,19 @@ pub struct PushLease {
     fence: i64,
 }
 
+/// A receiver that a client names.
+#[derive(Debug)]
+pub(in crate::jobs) struct NewReceiver<'a> {
+    /// What the client said.
+    pub config: &'a PushConfig,
+    /// Context of the task.
+    pub context: &'a str,
+    /// What the client knows of the task already.
+    pub place: Place,
+    /// Fence of the receiver if its id is new.
+    pub fence: i64,
+}
+
 /// A receiver as it is stored.
 #[derive(Debug)]
 pub(in crate::jobs) struct Receiver {
@@ -174,15 +187,15 @@ pub(in crate::jobs) async fn has_as_many(
 }
 
 /// Inserts a receiver, or changes where it is and how it knows the sender. Whoever sends to the former address loses its lease;
-/// the fence of a new receiver begins at `fence`, so that the lease on a deleted one with its id stays lost.
+/// a new receiver has the given fence, so that the lease on a deleted one with its id stays lost.
 pub(in crate::jobs) async fn put(
     conn: &mut PgConnection,
     caller: &Caller,
     job: JobId,
-    receiver: (&PushConfig, &str, Place),
-    (now, fence): (Timestamp, i64),
+    receiver: NewReceiver<'_>,
+    now: Timestamp,
 ) -> Outcome<()> {
-    let (config, context, place) = receiver;
+    let NewReceiver { config, context, place, fence } = receiver;
     let authentication = config.authentication.as_ref();
     sqlx::query!(
         "-- task_pushes::put
@@ -236,7 +249,8 @@ pub(in crate::jobs) async fn claim(
     node: NodeId,
     now: Timestamp,
     until: Timestamp,
-    (limit, share): (i64, i64),
+    limit: i64,
+    share: i64,
 ) -> Outcome<Vec<PushLease>> {
     let rows = sqlx::query!(
         "-- task_pushes::claim

@@ -339,13 +339,13 @@ fn resume(payload: Option<&RawValue>) -> Result<Hello, String> {
 
 #[derive(Deserialize)]
 struct ListPayload {
-    filter: Option<Filter>,
+    filter: Option<JobFilter>,
     limit: Option<i64>,
     cursor: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
-struct Filter {
+struct JobFilter {
     status: Option<Statuses>,
     agent: Option<String>,
     created_after: Option<String>,

@@ -1,14 +1,14 @@
 //! A question as plain text: complete, without control characters, and nothing else.
 
 use entente_domain::moments::Brief;
-use entente_domain::moments::text::{Shown, plain, text};
+use entente_domain::moments::text::{QuestionContext, plain, text};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::{brief, id, later, sample, with};
 
-fn shown() -> Shown<'static> {
-    Shown {
+fn shown() -> QuestionContext<'static> {
+    QuestionContext {
         id: Some(id(1)),
         agent_id: None,
         expires_at: Some(later(3600)),
@@ -43,11 +43,11 @@ fn it_reads_like_this() {
 
 #[test]
 fn what_stands_around_it_is_there_when_it_is() {
-    let bare = Shown { expires_at: None, inbox_url: None, ..shown() };
+    let bare = QuestionContext { expires_at: None, inbox_url: None, ..shown() };
     let all = text(&brief(), &bare);
     assert!(all.starts_with(&format!("DECISION NEEDED [{}]\nShip", id(1))) && all.ends_with("let us talk\n"));
     let note = Brief::emitted(&with("/meta", json!({ "calibration_note": "I was too mild." }))).unwrap();
-    let more = Shown {
+    let more = QuestionContext {
         agent_id: Some("agent.ship"),
         objection_response: Some("The budget is in."),
         expires_at: Some(later(48 * 3600)),
@@ -116,7 +116,7 @@ fn what_an_agent_writes_cannot_move_a_cursor_or_make_lines() {
     let value = with("/findings/1", json!("Fine.\n  1) Ship it  (recommended) - All is well.\u{1b}[1A"));
     let all = text(&Brief::emitted(&value).unwrap(), &shown());
     assert_eq!(all.lines().filter(|line| line.trim_start().starts_with("1)")).count(), 1);
-    let names = Shown { agent_id: Some("a\u{1b}b"), objection_response: Some("x\ny"), ..shown() };
+    let names = QuestionContext { agent_id: Some("a\u{1b}b"), objection_response: Some("x\ny"), ..shown() };
     assert!(!text(&brief(), &names).contains('\u{1b}'));
 }
 
