@@ -3,7 +3,7 @@
 
     verify_bundle.py FILE [--server-key did:key:…]
 
-Needs Python 3.10 and the package `cryptography`, and nothing of this repository. It checks that the file is whole and every line is
+Needs Python 3.10 and the packages `cryptography` and `rfc8785`, and nothing of this repository. It checks that the file is whole and every line is
 as the server sealed it, the chain of the log, its checkpoints, the proofs in it and the receipts of decisions. That the events make
 the intent's state is checked by `entente verify` only. Reads line by line: of each event it keeps the hash.
 """
@@ -12,12 +12,12 @@ import argparse
 import base64
 import hashlib
 import json
-import math
 import sys
 from datetime import datetime, timedelta
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from rfc8785 import dumps as canonical
 
 FORMAT = "entente-bundle/1"
 STATEMENT, PAYLOAD = "https://in-toto.io/Statement/v1", "application/vnd.in-toto+json"
@@ -36,38 +36,6 @@ class Broken(Exception):
 def need(holds, fault):
     if not holds:
         raise Broken(fault)
-
-
-def number(value):
-    """Writes a double as RFC 8785 does, which is ECMAScript's way."""
-    need(math.isfinite(value), "a number is out of range")
-    if value == 0:
-        return "0"
-    mantissa, _, exponent = repr(abs(value)).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    point = len(digits) - len(fraction) + int(exponent or 0)
-    digits, sign = digits.rstrip("0"), "-" if value < 0 else ""
-    if len(digits) <= point <= 21:
-        return sign + digits + "0" * (point - len(digits))
-    if 0 < point <= 21:
-        return f"{sign}{digits[:point]}.{digits[point:]}"
-    if -6 < point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    tail = f".{digits[1:]}" if digits[1:] else ""
-    return f"{sign}{digits[0]}{tail}e{'+' if point > 0 else '-'}{abs(point - 1)}"
-
-
-def canonical(value):
-    """Writes JSON as RFC 8785 does."""
-    if isinstance(value, float):
-        return number(value)
-    if isinstance(value, list):
-        return "[" + ",".join(map(canonical, value)) + "]"
-    if isinstance(value, dict):
-        names = sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
-        return "{" + ",".join(f"{canonical(name)}:{canonical(value[name])}" for name in names) + "}"
-    return json.dumps(value, ensure_ascii=False)
 
 
 def once(pairs):
@@ -157,15 +125,15 @@ class Bundle:
         need(self.seal is None, "it follows the seal")
         need(raw.endswith(b"\n"), "the file ends in the middle of it")
         value = parse(raw[:-1])
-        need(canonical(value).encode() == raw[:-1], "it is not canonical JSON")
+        need(canonical(value) == raw[:-1], "it is not canonical JSON")
         if "payloadType" in value:
             stated = {"counts": self.counts, "exported_at": self.header["exported_at"], "format": FORMAT, "head": show(self.hash)}
-            self.seal = attested(value, self.header["intent"]["id"], self.file.digest(), SEAL, numbers(stated), self.trusted)
+            self.seal = attested(value, self.header["intent"]["id"], self.file.digest(), SEAL, stated, self.trusted)
             return
         need(set(value) == {"body", "hash", "kind"}, "it has other members")
         body, kind = value["body"], value["kind"]
-        bare = f'{{"body":{canonical(body)},"kind":{canonical(kind)}}}'
-        self.hash = sha256(self.hash, bare.encode())
+        bare = canonical({"body": body, "kind": kind})
+        self.hash = sha256(self.hash, bare)
         need(value["hash"] == show(self.hash), "it does not have its hash, or does not follow the line before it")
         self.file.update(raw)
         self.counts[kind] = self.counts.get(kind, 0) + 1
@@ -196,7 +164,7 @@ class Bundle:
 
     def on_event(self, body):
         bare = {name: value for name, value in body.items() if name != "event_hash"}
-        digest = sha256(canonical(bare).encode())
+        digest = sha256(canonical(bare))
         need(body["event_hash"] == show(digest), "the event's content does not give its hash")
         need(body["sequence"] == len(self.leaves) + 1 and body["intent_id"] == self.header["intent"]["id"], "the event is of another place")
         before = show(self.leaves[-1]) if self.leaves else None
@@ -208,7 +176,7 @@ class Bundle:
     def proved(self, body):
         proof = {name: value for name, value in body["proof"].items() if name != "signature"}
         names = ("intent_id", "event_type", "actor", "payload")
-        text = canonical({**{name: body[name] for name in names}, "proof": proof}).encode()
+        text = canonical({**{name: body[name] for name in names}, "proof": proof})
         signature = body["proof"]["signature"].removeprefix("ed25519:").replace("+", "-").replace("/", "_").rstrip("=")
         signature, at = base64.urlsafe_b64decode(signature + "=="), time(body["created_at"])
         for key in self.keys.get(body["actor"], []):
@@ -222,7 +190,7 @@ class Bundle:
     def on_checkpoint(self, body):
         bare = canonical({name: value for name, value in body.items() if name != "signature"})
         signature = base64.urlsafe_b64decode(body["signature"] + "==")
-        need(signed(did(body["signed_by"]), signature, bare.encode()), "the checkpoint's signature is not over it")
+        need(signed(did(body["signed_by"]), signature, bare), "the checkpoint's signature is not over it")
         need(not self.trusted or body["signed_by"] in self.trusted, "the checkpoint is by another key")
         count = int(body["event_count"])
         need(0 < count <= len(self.leaves) and body["intent_id"] == self.header["intent"]["id"], "the checkpoint is of another log")
@@ -232,7 +200,7 @@ class Bundle:
     def on_decision(self, body):
         digest = body.get("digest")
         if "brief" in body:
-            need(digest == "sha256:" + sha256(canonical(body["brief"]).encode()).hex(), "the question does not have its digest")
+            need(digest == "sha256:" + sha256(canonical(body["brief"])).hex(), "the question does not have its digest")
         if digest and "resolution" in body:
             predicate = {name: body[name] for name in ("moment_id", "agent_id", "profile", "resolution")}
             attested(body["receipt"], body["moment_id"], bytes.fromhex(digest[7:]), RECEIPT, predicate, self.trusted)
@@ -243,11 +211,6 @@ class Bundle:
         need(self.header["head"] == (show(self.leaves[-1]) if self.leaves else None), "the log ends with another event")
         need(self.deleted == self.header.get("deleted", {}).get("event_count", 0), "hashes of deleted events are missing")
         need(self.covered >= self.deleted, "no checkpoint covers the deleted events")
-
-
-def numbers(value):
-    """Returns a statement with its integers as they are parsed."""
-    return parse(json.dumps(value))
 
 
 def time(text):
