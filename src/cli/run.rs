@@ -2,12 +2,13 @@
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use entente_bridges::Ctx;
 use entente_domain::egress::Allowed;
 use entente_domain::identity::principals::PrincipalKind;
-use entente_kernel::identity::keys::NewKey;
+use entente_kernel::identity::keys::{NewKey, Secret};
 use entente_kernel::identity::people;
 use entente_kernel::identity::seeds::Seed;
 use entente_runtime::signals::Signals;
@@ -94,7 +95,9 @@ pub async fn serve() -> Done {
     let mut signals = Signals::listen()?;
     let wanted = config.first_key.clone();
     let (server, private) = start(config, Vec::new(), &mut signals).await?;
-    let first = match first_key::create(&server.ctx, &wanted).await {
+    // Boxed, as in `dev`, because the future is large.
+    let making = Box::pin(first_key::create(&server.ctx, &wanted));
+    let first = match keeping(private.as_ref(), making).await {
         Ok(first) => first,
         Err(failure) => {
             run_until(server, private, signals, std::future::ready(())).await?;
@@ -124,9 +127,8 @@ pub async fn dev(arguments: Dev) -> Done {
     let mut signals = Signals::listen()?;
     let keys = dev_keys::directory(&config);
     let (server, private) = start(config, seeds, &mut signals).await?;
-    let operator = dev_keys::keep(&server.ctx, keys.as_deref(), For::Operator).await?;
-    let agents = dev_keys::keep(&server.ctx, keys.as_deref(), For::Agents).await?;
-    let login = patiently(async || people::development(&server.ctx).await).await?;
+    let opening = Box::pin(open_for_development(&server.ctx, keys.as_deref()));
+    let (operator, agents, login) = keeping(private.as_ref(), opening).await?;
     let url = format!("{}://{}", server.scheme(), near(server.address));
     let mut lines = vec![
         "For agents: a key that acts as any `agent.…`, and administers nothing\n".to_owned(),
@@ -143,15 +145,27 @@ pub async fn dev(arguments: Dev) -> Done {
         ),
         None => "\nBoth are of this run: the next one on this database ends them.".to_owned(),
     });
-    if let Err(failure) = Box::pin(welcome::ask(&server.ctx, &agents)).await {
-        tracing::warn!(error = %failure, "the first question could not be asked");
-    }
-    if let Some(path) = login.path {
+    if let Some(path) = login {
         let link = format!("{url}{}", path.0);
         lines.push(format!("\nDecide and watch as human.dev; this link logs you in, once:\n\n  {link}"));
     }
     lines.push(format!("\nThe API is documented at {url}/docs. Ctrl-C stops the server."));
     run_announced(server, private, signals, &lines).await
+}
+
+/// Makes the keys, the first question and the login of a server for development; returns the operator's key, that of the agents,
+/// and the path of the login if there is a new one.
+async fn open_for_development(
+    ctx: &Ctx,
+    keys: Option<&Path>,
+) -> Result<(String, String, Option<Secret>), Failure> {
+    let operator = dev_keys::keep(ctx, keys, For::Operator).await?;
+    let agents = dev_keys::keep(ctx, keys, For::Agents).await?;
+    let login = patiently(async || people::development(ctx).await).await?;
+    if let Err(failure) = Box::pin(welcome::ask(ctx, &agents)).await {
+        tracing::warn!(error = %failure, "the first question could not be asked");
+    }
+    Ok((operator, agents, login.path))
 }
 
 /// Returns the text that shows the operator's key, under another name than agents' keys, and without `export`:

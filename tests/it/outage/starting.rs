@@ -112,6 +112,28 @@ async fn postgres_killed_alone_is_started_again_by_its_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn postgres_killed_while_its_server_makes_its_keys_is_started_again() {
+    for millis in [0, 30, 100, 200] {
+        let place = Place::new("early");
+        // The server listens before it makes its keys and its first question.
+        let (mut server, _) = Launch::private(&place).start().await;
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        assert!(place.kill_postgres());
+        let began = std::time::Instant::now();
+        while server.client(KEY).get("/intents").await.status != 200 {
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "{millis} ms: it does not come back:\n{}",
+                place.log()
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        server.terminate();
+        assert!(server.ended().await.success(), "{}", place.log());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn killed_during_its_first_start_a_server_starts_the_next_time() {
     for millis in [60, 250, 600] {
         let place = Place::new("first");

@@ -48,15 +48,13 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
         tx.commit().await?;
         return Ok(false);
     }
-    let place = match cursor.place {
-        Some(place) => place,
-        None => match audience.beginning(ctx, &mut tx).await? {
-            Some(first) => first,
-            None => {
-                tx.rollback().await?;
-                return Ok(false);
-            }
-        },
+    let beginning = match cursor.place {
+        Some(place) => Some(place),
+        None => audience.beginning(ctx, &mut tx).await?,
+    };
+    let Some(place) = beginning else {
+        tx.rollback().await?;
+        return Ok(false);
     };
     if audience.left_at != Some(place) {
         audience.forget_memberships();

@@ -78,15 +78,13 @@ async fn step(ctx: &Ctx) -> Outcome<Option<HeardPage>> {
         return Ok(None);
     };
     let cursor = load(&mut tx).await?;
-    let place = match cursor {
-        Some(place) => place,
-        None => match order::places_in_system(&mut tx, &[first]).await?.remove(&first) {
-            Some(start) => start,
-            None => {
-                tx.rollback().await?;
-                return Ok(None);
-            }
-        },
+    let beginning = match cursor {
+        Some(place) => Some(place),
+        None => order::places_in_system(&mut tx, &[first]).await?.remove(&first),
+    };
+    let Some(place) = beginning else {
+        tx.rollback().await?;
+        return Ok(None);
     };
     let (events, reached) = reader::logged(&mut tx, place).await?;
     if reached == place && cursor.is_some() {
