@@ -343,10 +343,11 @@ def node(run, folder, file, label, *more):
 
 # Steps that need only the compiler and PostgreSQL's programs.
 COMPILING = ("lint", "build")
-# Steps that mostly wait, for processes and clocks; two of them run at once. Pages do not, because a browser has time limits.
-WAITING = ("bench", "clients", "packaging")
-# The longest of the waiting ones comes first, and the others beside it.
-STEPS = {"lint": lint, "build": build, "rust": rust, "clients": clients, "packaging": packaging, "bench": bench, "web": web}
+# Steps that mostly wait, for processes and clocks; they run at once. Pages do not, because a browser has time limits, and
+# packaging does not, because maturin moves the program that the others start, and copies it back.
+WAITING = ("bench", "clients")
+# The longest of the waiting ones comes first, and the other one beside it.
+STEPS = {"lint": lint, "build": build, "rust": rust, "clients": clients, "bench": bench, "packaging": packaging, "web": web}
 # Steps that run only when they are named.
 MORE = {"frameworks": frameworks}
 
