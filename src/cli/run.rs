@@ -1,14 +1,15 @@
 //! `entente serve` and `entente dev`: run a server until a stop signal.
 
+use std::convert::Infallible;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
-use entente_bridges::Ctx;
 use entente_domain::egress::Allowed;
 use entente_domain::identity::principals::PrincipalKind;
-use entente_kernel::identity::keys::{NewKey, Secret};
+use entente_kernel::identity::keys::NewKey;
 use entente_kernel::identity::people;
 use entente_kernel::identity::seeds::Seed;
 use entente_runtime::signals::Signals;
@@ -95,9 +96,7 @@ pub async fn serve() -> Done {
     let mut signals = Signals::listen()?;
     let wanted = config.first_key.clone();
     let (server, private) = start(config, Vec::new(), &mut signals).await?;
-    // Boxed, as in `dev`, because the future is large.
-    let making = Box::pin(first_key::create(&server.ctx, &wanted));
-    let first = match keeping(private.as_ref(), making).await {
+    let first = match first_key::create(&server.ctx, &wanted).await {
         Ok(first) => first,
         Err(failure) => {
             run_until(server, private, signals, std::future::ready(())).await?;
@@ -127,8 +126,9 @@ pub async fn dev(arguments: Dev) -> Done {
     let mut signals = Signals::listen()?;
     let keys = dev_keys::directory(&config);
     let (server, private) = start(config, seeds, &mut signals).await?;
-    let opening = Box::pin(open_for_development(&server.ctx, keys.as_deref()));
-    let (operator, agents, login) = keeping(private.as_ref(), opening).await?;
+    let operator = dev_keys::keep(&server.ctx, keys.as_deref(), For::Operator).await?;
+    let agents = dev_keys::keep(&server.ctx, keys.as_deref(), For::Agents).await?;
+    let login = patiently(async || people::development(&server.ctx).await).await?;
     let url = format!("{}://{}", server.scheme(), near(server.address));
     let mut lines = vec![
         "For agents: a key that acts as any `agent.…`, and administers nothing\n".to_owned(),
@@ -145,27 +145,15 @@ pub async fn dev(arguments: Dev) -> Done {
         ),
         None => "\nBoth are of this run: the next one on this database ends them.".to_owned(),
     });
-    if let Some(path) = login {
+    if let Err(failure) = Box::pin(welcome::ask(&server.ctx, &agents)).await {
+        tracing::warn!(error = %failure, "the first question could not be asked");
+    }
+    if let Some(path) = login.path {
         let link = format!("{url}{}", path.0);
         lines.push(format!("\nDecide and watch as human.dev; this link logs you in, once:\n\n  {link}"));
     }
     lines.push(format!("\nThe API is documented at {url}/docs. Ctrl-C stops the server."));
     run_announced(server, private, signals, &lines).await
-}
-
-/// Makes the keys, the first question and the login of a server for development; returns the operator's key, that of the agents,
-/// and the path of the login if there is a new one.
-async fn open_for_development(
-    ctx: &Ctx,
-    keys: Option<&Path>,
-) -> Result<(String, String, Option<Secret>), Failure> {
-    let operator = dev_keys::keep(ctx, keys, For::Operator).await?;
-    let agents = dev_keys::keep(ctx, keys, For::Agents).await?;
-    let login = patiently(async || people::development(ctx).await).await?;
-    if let Err(failure) = Box::pin(welcome::ask(ctx, &agents)).await {
-        tracing::warn!(error = %failure, "the first question could not be asked");
-    }
-    Ok((operator, agents, login.path))
 }
 
 /// Returns the text that shows the operator's key, under another name than agents' keys, and without `export`:
@@ -175,7 +163,12 @@ pub(super) fn operator_key(what: &str, new: &NewKey) -> Option<String> {
 }
 
 /// Prints lines for the operator, then runs the server; if nobody reads them, stops it in order.
-async fn run_announced(server: Server, private: Option<Private>, signals: Signals, lines: &[String]) -> Done {
+async fn run_announced(
+    server: Server,
+    private: Option<Arc<Private>>,
+    signals: Signals,
+    lines: &[String],
+) -> Done {
     let text = lines.join("\n") + "\n";
     let printed = {
         let mut out = io::stdout().lock();
@@ -225,21 +218,28 @@ pub(super) async fn database(config: &Config) -> Result<Database, Failure> {
     Ok(Database { options: private.options(), direct: None, private: Some(private) })
 }
 
-/// Starts a server, and a private PostgreSQL if no database is configured.
+/// Starts a server, and a private PostgreSQL if no database is configured. The server keeps it alive until it stops.
 pub(super) async fn start(
     config: Config,
     seeds: Vec<Seed>,
     signals: &mut Signals,
-) -> Result<(Server, Option<Private>), Failure> {
+) -> Result<(Server, Option<Arc<Private>>), Failure> {
     let Database { options: database, direct, private } = database(&config).await?;
+    let private = private.map(Arc::new);
     let parts = Parts { direct, seeded_keys: !seeds.is_empty(), seeds, ..Parts::real(config, database) };
-    let starting = Box::pin(keeping(private.as_ref(), Server::start(parts)));
+    let starting = Box::pin(Server::start(parts));
     let started = tokio::select! {
         started = starting => started.map_err(Into::into),
+        never = keep(private.as_deref()) => match never {},
         () = signals.told() => Err("told to stop before it was ready".into()),
     };
     match (started, private) {
-        (Ok(server), private) => Ok((server, private)),
+        (Ok(server), private) => {
+            if let Some(private) = &private {
+                server.keep(Arc::clone(private));
+            }
+            Ok((server, private))
+        }
         (Err(failure), private) => {
             if let Some(private) = private {
                 private.stop().await?;
@@ -249,35 +249,31 @@ pub(super) async fn start(
     }
 }
 
-/// Runs a future while keeping the private PostgreSQL alive, if there is one.
-async fn keeping<T>(private: Option<&Private>, something: impl Future<Output = T>) -> T {
-    let Some(private) = private else { return something.await };
-    tokio::select! {
-        done = something => done,
-        never = private.keep() => match never {},
+/// Keeps the private PostgreSQL alive, if there is one, while a server starts that does so afterwards.
+async fn keep(private: Option<&Private>) -> Infallible {
+    match private {
+        Some(private) => private.keep().await,
+        None => std::future::pending().await,
     }
 }
 
 /// Waits for SIGTERM or Ctrl-C, then stops everything in order; a second signal ends the process at once.
-async fn run(server: Server, private: Option<Private>, signals: Signals) -> Done {
+async fn run(server: Server, private: Option<Arc<Private>>, signals: Signals) -> Done {
     run_until(server, private, signals, std::future::pending()).await
 }
 
 /// As [`run`], but also stops when `done` resolves.
 pub(super) async fn run_until(
     server: Server,
-    private: Option<Private>,
+    private: Option<Arc<Private>>,
     mut signals: Signals,
     done: impl Future<Output = ()>,
 ) -> Done {
-    let over = async {
-        tokio::select! {
-            () = signals.told() => None,
-            () = done => None,
-            task = server.failed() => Some(task),
-        }
+    let failed = tokio::select! {
+        () = signals.told() => None,
+        () = done => None,
+        task = server.failed() => Some(task),
     };
-    let failed = keeping(private.as_ref(), over).await;
     let stopped = async {
         server.stop().await;
         match private {

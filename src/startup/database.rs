@@ -1,16 +1,18 @@
-//! Waiting for the database at the start, and closing its connections at the end.
+//! Waiting for the database at the start, keeping a private one alive, and closing the connections at the end.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use entente_kernel::{AppError, Outcome};
 use entente_store::Pool;
 use entente_store::engine;
+use entente_store::private::Private;
 use sqlx::postgres::PgConnectOptions;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::StartError;
 use super::routes::Routes;
+use super::{Server, StartError};
 use crate::config::bus::BusConfig;
 
 /// Time to wait for the database at the start: in a container composition both start together.
@@ -50,6 +52,19 @@ pub(crate) async fn patiently<T>(mut step: impl AsyncFnMut() -> Outcome<T>) -> O
             }
             done => return done,
         }
+    }
+}
+
+impl Server {
+    /// Starts the private PostgreSQL again whenever it has died, until the server stops.
+    pub fn keep(&self, private: Arc<Private>) {
+        let stopping = self.tasks.stopping().clone();
+        self.tasks.keep("private PostgreSQL", move || {
+            let (private, stopping) = (Arc::clone(&private), stopping.clone());
+            async move {
+                let _stopped = stopping.run_until_cancelled(private.keep()).await;
+            }
+        });
     }
 }
 

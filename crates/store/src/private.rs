@@ -195,7 +195,7 @@ impl Private {
     ///
     /// # Errors
     /// `pg_ctl` could not stop it.
-    pub async fn stop(self) -> Result<(), PrivateError> {
+    pub async fn stop(&self) -> Result<(), PrivateError> {
         if !self.is_running() {
             warn!("the private PostgreSQL was not running any more");
             return Ok(());
