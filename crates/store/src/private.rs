@@ -108,8 +108,8 @@ pub struct Private {
     settings: Vec<(String, String)>,
     /// PostgreSQL's main process, if this server started it.
     child: Mutex<Option<Child>>,
-    /// Held as long as this server lives: the system releases it even after `kill -9`.
-    _lock: File,
+    /// Held until PostgreSQL was stopped: the system releases it even after `kill -9`.
+    lock: File,
 }
 
 impl Private {
@@ -157,7 +157,7 @@ impl Private {
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
             child: Mutex::new(None),
-            _lock: lock,
+            lock,
         };
         if private.socket_dir.starts_with(&private.dir) {
             own_dir(private.owner.as_ref(), &private.socket_dir)?;
@@ -191,19 +191,20 @@ impl Private {
         format!("postgres://{NAME}@{host}:5432/{NAME}")
     }
 
-    /// Stops PostgreSQL: open transactions are rolled back, and everything committed is kept.
+    /// Stops PostgreSQL: open transactions are rolled back, and everything committed is kept. Afterwards the directory is
+    /// free for another server, though somebody still holds this.
     ///
     /// # Errors
     /// `pg_ctl` could not stop it.
     pub async fn stop(&self) -> Result<(), PrivateError> {
-        if !self.is_running() {
+        if self.is_running() {
+            let data = self.data.display().to_string();
+            self.program("pg_ctl", &["stop", "-D", &data, "-m", "fast", "-w", "-t", "60"]).await?;
+            info!("the private PostgreSQL has stopped");
+        } else {
             warn!("the private PostgreSQL was not running any more");
-            return Ok(());
         }
-        let data = self.data.display().to_string();
-        self.program("pg_ctl", &["stop", "-D", &data, "-m", "fast", "-w", "-t", "60"]).await?;
-        info!("the private PostgreSQL has stopped");
-        Ok(())
+        self.lock.unlock().map_err(file(format!("unlocking {}", self.dir.display())))
     }
 
     /// Creates the cluster if there is none.
