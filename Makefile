@@ -4,6 +4,12 @@ SHELL := bash
 .DEFAULT_GOAL := help
 # Queries are checked against the schema recorded in .sqlx; `make sqlx` records it again.
 export SQLX_OFFLINE := true
+# The documentation is for developers of this project, so it may link to private items.
+export RUSTDOCFLAGS := -D warnings -A rustdoc::private-intra-doc-links
+# How `make lint` checks the code and its documentation. Continuous integration has other words, which compile for the tests
+# that follow (.ci/run).
+LINT ?= cargo clippy --workspace --all-targets --quiet -- -D warnings
+DOCUMENT ?= cargo doc --workspace --no-deps --document-private-items --quiet
 
 .PHONY: help setup run demo dist test test-one unit clients test-frameworks test-kafka conform packaging web lint sqlx schema bless deny bench bench-smoke bench-peers fuzz soak chaos clean
 
@@ -63,11 +69,10 @@ web: setup ## Test the pages in a real browser; screenshots go to tests/web/outp
 lint: ## Check formatting, lints, documentation, SQL, and the dependencies
 	cargo fmt --all --check
 	@# One compilation for both: clippy's also checks every query against a real schema.
-	scripts/sqlx.sh --check cargo clippy --workspace --all-targets --quiet -- -D warnings
+	scripts/sqlx.sh --check $(LINT)
 	@# The pictures of the tables are made from the migrations.
 	scripts/schema.py --check
-	@# The documentation is for developers of this project, so it may link to private items.
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items --quiet
+	$(DOCUMENT)
 	@# It says so, and succeeds, where cargo-deny or the network is missing.
 	scripts/deny.sh
 
