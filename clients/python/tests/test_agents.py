@@ -262,3 +262,35 @@ def test_handlers_hear_the_rest_of_the_inbox_and_errors_stop_nothing(url, new, a
     assert sorted(found) == [("hello", 2), ("mail", "agent.ada")]
     with pytest.raises(MessageTimeoutError):
         talk.ask(name, {"n": 3}, timeout=1)
+
+
+def test_an_answer_that_is_no_json_keeps_back_nothing_behind_it(url, new, ada, intent):
+    name, key = new("odd")
+    seen = Seen()
+
+    @Agent(name)
+    class Odd:
+        @on_message()
+        async def told(self, message):
+            seen.append(message.payload["n"])
+            return {"at": object()} if message.payload["n"] == 1 else {"n": message.payload["n"]}
+
+    talk = ada.channels.open("talk", intent.id)
+    ada.assign_agent(intent.id, name)
+    with running(Odd(url, key)):
+        talk.send({"n": 1}, to=name, message_type="request")
+        assert talk.ask(name, {"n": 2}, timeout=15).payload == {"n": 2}
+    with running(Odd(url, key)):
+        assert talk.ask(name, {"n": 3}, timeout=15).payload == {"n": 3}
+    assert seen == [1, 2, 3], "what was handled does not come again"
+
+
+def test_agents_that_share_a_key_answer_the_same_question(url, server, ada, intent):
+    names = [f"agent.twin-{uuid.uuid4().hex[:6]}" for _ in range(2)]
+    made = [Agent(name, role_id="role-twins")(type("Twin", (), {"told": on_message()(lambda self, message: {"by": self.agent_id})})) for name in names]
+    for name in names:
+        ada.assign_agent(intent.id, name)
+    talk = ada.channels.open("talk", intent.id)
+    with running(made[0](url, server.operator)), running(made[1](url, server.operator)):
+        answers = talk.ask_all("role:role-twins", {"n": 1}, timeout=15, expect=2)
+    assert sorted(one.payload["by"] for one in answers) == sorted(names)

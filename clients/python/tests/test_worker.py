@@ -232,6 +232,39 @@ def test_a_lost_claim_keeps_back_no_other_job(work, bob, name):
     assert [bob.call(operations.get_job(one)).status for one in made] == ["pending", "pending"]
 
 
+def test_an_old_claim_that_ends_leaves_the_new_one_of_its_job(work, bob, name):
+    begun, first_may_end = [], threading.Event()
+
+    async def working(job):
+        begun.append(job.id)
+        if len(begun) == 1:
+            # The worker does not hear of it, and claims the job again.
+            await type(job)(job._transport, JobState(job.claimed)).release("elsewhere")
+            while not first_may_end.is_set():
+                await asyncio.sleep(0.01)
+            return "first"
+        first_may_end.set()
+        await asyncio.sleep(60)
+
+    work(name, working, concurrency=2)
+    made = bob.submit_job(name)
+    wait_until(lambda: len(begun) == 2)
+    time.sleep(0.5)  # the first one ends
+    # A job that the worker does not hold any more would not be told.
+    bob.call(operations.cancel_job(made.job_id, {"session_id": made.session_id, "grace_sec": 30}))
+    started = time.monotonic()
+    assert bob.wait_for_job(made.job_id).status == "cancelled"
+    assert time.monotonic() - started < 25
+
+
+def test_a_worker_has_room_for_more_jobs_than_one_claim_takes(work, bob, name):
+    async def working(job):
+        return job.input
+
+    work(name, working, concurrency=250)
+    assert bob.run_job(name, 1) == 1
+
+
 def test_lost_answers_report_each_event_once(work, bob, name, url):
     proxy = Proxy(url)
     steps = 5

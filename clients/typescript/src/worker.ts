@@ -53,6 +53,8 @@ export interface WorkerOptions {
 
 /** Longest wait of a claim in seconds. */
 const CLAIM = 20;
+/** Most jobs of one claim. */
+const CLAIMED_AT_ONCE = 100;
 
 /** Milliseconds that a job may take to stop. */
 const LATE = 1_000;
@@ -78,6 +80,8 @@ export class RunningJob<Input = unknown, Checkpoint = unknown> {
   #bytes = 0;
   /** Events are sent one after the other, so that their order is theirs. */
   #last: Promise<unknown> = Promise.resolve();
+  /** Of this claim: a job that was handed back is claimed again under the same number of its attempt. */
+  readonly #prefix = crypto.randomUUID();
 
   constructor(readonly client: Entente, readonly claimed: ClaimedJob) {
     this.id = claimed.job_id;
@@ -100,7 +104,7 @@ export class RunningJob<Input = unknown, Checkpoint = unknown> {
   /** Reports an event of ARCP §8.2, once, and in order. */
   event(kind: string, body: JsonObject): Promise<Schemas["JobReported"]> {
     this.#said += 1;
-    const event = { kind, body, ts: new Date().toISOString(), event_key: `${this.attempt}-${this.#said}` };
+    const event = { kind, body, ts: new Date().toISOString(), event_key: `${this.#prefix}-${this.#said}` };
     const sent = this.#last.then(() => this.#report({ events: [event] }));
     this.#last = sent.catch(() => undefined);
     return sent;
@@ -268,7 +272,7 @@ export class Worker<Input = unknown, Checkpoint = unknown> {
         continue;
       }
       try {
-        const body = { worker_id: this.#id, max: room, wait_sec: CLAIM, idempotency_key: crypto.randomUUID() };
+        const body = { worker_id: this.#id, max: Math.min(room, CLAIMED_AT_ONCE), wait_sec: CLAIM, idempotency_key: crypto.randomUUID() };
         const { jobs } = await this.client.core.request("post", "/api/v1/jobs/claim",
           { ...FOR_EVER, timeout: (CLAIM + 10) * 1_000, signal, body });
         for (const job of jobs) this.#start(new RunningJob<Input, Checkpoint>(this.client, job));
@@ -303,7 +307,7 @@ export class Worker<Input = unknown, Checkpoint = unknown> {
     let end: () => Promise<void>;
     try {
       const result = await this.#handler(job);
-      end = () => job.finish(result);
+      end = () => this.#finish(job, result);
     } catch (why) {
       const reason = stopped(job);
       // A handler that was told to stop fails in its own way.
@@ -313,6 +317,18 @@ export class Worker<Input = unknown, Checkpoint = unknown> {
       else end = () => job.fail(why);
     }
     await end();
+  }
+
+  /** Reports the result. One that cannot be reported fails the job: another attempt would do all of the work again, and end so too. */
+  async #finish(job: RunningJob<Input, Checkpoint>, result: unknown): Promise<void> {
+    try {
+      await job.finish(result);
+    } catch (why) {
+      const isLost = why instanceof EntenteError && (why.status === 0 || why.code === "CLAIM_LOST" || why.code === "JOB_ENDED");
+      const reason = `the result was refused: ${why instanceof Error ? why.message : String(why)}`;
+      if (!isLost) await job.fail(new JobFailure(reason, { retryable: false })).catch(() => undefined);
+      throw why;
+    }
   }
 
   /** Sends heartbeats, which keep the claims, and tells jobs that they have to stop. */

@@ -77,8 +77,8 @@ class Asking:
         return "entente-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def named(self, call: Call) -> str:
-        """Returns the key of a call: by its id, or by what it does."""
-        return self.key(json.dumps([call.id] if call.id else [call.tool, call.text]))
+        """Returns the key of a call, by its id and by what it does: some models give the same ids in every turn."""
+        return self.key(json.dumps([*([call.id] if call.id else []), call.tool, call.text]))
 
 
 def plain(value: Any) -> str:

@@ -29,7 +29,7 @@ class Settings:
     """How requests are sent."""
 
     base_url: str
-    api_key: str
+    api_key: str = field(repr=False)
     agent_id: str | None
     # Seconds for which a request is repeated whose server is away.
     patience: float

@@ -216,7 +216,8 @@ class BaseAgent:
                 answer = outcome if answer is None else answer
         if answer is not None and message.message_type == "request":
             payload = answer if isinstance(answer, dict) else {"answer": answer}
-            key = f"answer-{message.id}"
+            # Agents may share a key of the server, and its idempotency keys with it.
+            key = f"answer-{message.id}-{self.agent_id}"
             try:
                 await self.client.reply_to(message.channel_id, message.id, self.agent_id, payload, idempotency_key=key)
             except ConflictError as refused:
@@ -313,6 +314,9 @@ class _Inbox:
             await self._handle(entry)
         except EntenteError as refused:
             log.error("entry %s of the inbox of %s: %s", entry.reference, self._agent_id, refused)
+        except Exception:
+            # An answer that is no JSON, say. It would be none the next time either, and nothing behind it would be handled.
+            log.exception("entry %s of the inbox of %s", entry.reference, self._agent_id)
         if counts:
             self._free.release()
             self._open.pop(entry.place, None)

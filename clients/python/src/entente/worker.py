@@ -43,6 +43,8 @@ Handler = Callable[[AsyncJob], Awaitable[Any]] | Callable[[Job], Any]
 FOR_EVER = float("inf")
 # Seconds that one claim waits for a job. A worker that stops ends the wait.
 CLAIM_WAIT = 20
+# Most jobs of one claim.
+CLAIMED_AT_ONCE = 100
 # Seconds after which a claim or a heartbeat is tried again that was refused for a reason that may pass.
 REST = 1.0
 
@@ -183,7 +185,7 @@ class Worker:
     async def _claim_once(self, worker: Registered, free: int) -> ClaimedJobs:
         """Waits for jobs, until there are some or the worker is to take those of another agent too."""
         # After a lost answer the same key returns the same jobs.
-        body: Any = {"worker_id": worker.worker_id, "max": free, "wait_sec": CLAIM_WAIT, "idempotency_key": uuid.uuid4().hex}
+        body: Any = {"worker_id": worker.worker_id, "max": min(free, CLAIMED_AT_ONCE), "wait_sec": CLAIM_WAIT, "idempotency_key": uuid.uuid4().hex}
         claim = asyncio.create_task(self._transport.call(api.claim_jobs(body).repeatable()))
         added = asyncio.create_task(self._added.wait())
         try:
@@ -219,7 +221,7 @@ class Worker:
                     "signals_after": state.signals[-1].seq if state.signals else 0,
                 }
                 for state, _ in self._held.values()
-                if not state.ended
+                if not state.ended and not state.lost
             ]
             body: Any = {"state": "running", "jobs": held, "wait_sec": max(1, worker.heartbeat_interval_sec - 1)}
             beat = asyncio.create_task(self._transport.call(api.worker_heartbeat(worker.worker_id, body).repeatable()))
@@ -286,7 +288,9 @@ class Worker:
             with contextlib.suppress(EntenteError):
                 await job.fail(JobError(reason, retryable=False))
         finally:
-            self._held.pop(state.claimed.job_id, None)
+            # A claim that was lost and taken again is another one's.
+            if (held := self._held.get(state.claimed.job_id)) and held[0] is state:
+                del self._held[state.claimed.job_id]
 
     async def _handled(self, state: JobState) -> Any:
         if inspect.iscoroutinefunction(self._handler):

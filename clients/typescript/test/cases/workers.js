@@ -79,25 +79,48 @@ test("a job that is cancelled is told at once", async () => {
 
 test("jobs run side by side, and what a stopped worker leaves another one finishes", async () => {
   const agent = fresh();
-  let most = 0;
+  let [most, begun] = [0, 0];
   let release;
   const go = new Promise((resolve) => { release = resolve; });
   const slow = await work({ agent, concurrency: 3 }, async (job) => {
     most = Math.max(most, slow.worker.running.size);
     await job.save({ by: "first" });
+    await job.log("first");
+    begun += 1;
     await new Promise((_, reject) => job.signal.addEventListener("abort", () => reject(job.signal.reason)));
   });
   const jobs = await Promise.all([1, 2, 3].map((input) => anybody().jobs.submit({ agent, input })));
-  await until(async () => (await Promise.all(jobs.map((job) => job.record()))).every((record) => record.status === "running") && most === 3, "three jobs");
+  await until(async () => (await Promise.all(jobs.map((job) => job.record()))).every((record) => record.status === "running") && most === 3 && begun === 3, "three jobs");
   await slow.stop();
   assert.equal(slow.worker.running.size, 0);
   const next = await work({ agent, concurrency: 3 }, async (job) => {
     await go;
-    return [job.input, job.checkpoint];
+    // The number of the attempt is that of the claim before.
+    await job.log("next");
+    return [job.input, job.checkpoint, job.attempt];
   });
   release();
-  for (const [at, job] of jobs.entries()) assert.deepEqual(await job.result(), [at + 1, { by: "first" }]);
+  for (const [at, job] of jobs.entries()) {
+    assert.deepEqual(await job.result(), [at + 1, { by: "first" }, 1]);
+    const logged = [];
+    for await (const { data } of job.events()) if (data.payload.kind === "log") logged.push(data.payload.body.message);
+    assert.deepEqual(logged, ["first", "next"]);
+  }
   await next.stop();
+});
+
+test("a result that cannot be reported ends its job, and a large worker takes jobs", async () => {
+  const agent = fresh();
+  const circle = {};
+  circle.circle = circle;
+  const { stop, errors } = await work({ agent, concurrency: 200 }, (job) => (job.input === "circle" ? circle : 10n));
+  for (const input of ["circle", "large"]) {
+    const job = await anybody().jobs.submit({ agent, input });
+    await assert.rejects(job.result(), { name: "JobError", message: /the result was refused: .*(circular|BigInt)/ });
+    assert.equal((await job.record()).attempt, 1);
+  }
+  assert.equal(errors.length, 2);
+  await stop();
 });
 
 test("a server that is restarted under a worker, and lost answers, change nothing", async () => {
