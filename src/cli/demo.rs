@@ -31,6 +31,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Done, Failure, run};
 use crate::config::Config;
+use crate::startup::Server;
 use crate::telemetry;
 
 /// Time limit of each step.
@@ -74,30 +75,7 @@ impl Demo {
         say("entente demo: two agents talk, on a server of their own")?;
         let mut signals = Signals::listen()?;
         let (server, private) = run::start(config, Vec::new(), &mut signals).await?;
-        let presented = Presented::mint(&*server.ctx.chance);
-        let root = seeds::development(&server.ctx, &presented).await?.and_then(|new| new.secret);
-        let url = format!("http://{}", server.address);
-        say(&format!(
-            "  PostgreSQL and the server were ready after {} ms: {url}",
-            begun.elapsed().as_millis()
-        ))?;
-        let told = match root {
-            Some(root) => {
-                let root = Api::new(&url, Some(root.0))?;
-                tokio::select! {
-                    told = story(&root) => told,
-                    () = signals.told() => Err("told to stop in the middle of the story".into()),
-                }
-            }
-            None => Err("the server made no key".into()),
-        };
-        let told = match told {
-            Ok(stage) if self.stay => tokio::select! {
-                ended = stage.stay(&url) => ended,
-                () = signals.told() => Ok(()),
-            },
-            told => told.map(|_stage| ()),
-        };
+        let told = tell(&server, begun, self.stay, &mut signals).await;
         server.stop().await;
         if let Some(private) = private {
             private.stop().await?;
@@ -107,6 +85,27 @@ impl Demo {
         }
         told?;
         say(&format!("\nEverything went as it should, in {:.1} s.", begun.elapsed().as_secs_f64()))
+    }
+}
+
+/// Tells the story, and goes on afterwards if it shall.
+async fn tell(server: &Server, begun: Instant, stay: bool, signals: &mut Signals) -> Done {
+    let presented = Presented::mint(&*server.ctx.chance);
+    let root = seeds::development(&server.ctx, &presented).await?.and_then(|new| new.secret);
+    let root = root.ok_or("the server made no key")?;
+    let url = format!("http://{}", server.address);
+    say(&format!("  PostgreSQL and the server were ready after {} ms: {url}", begun.elapsed().as_millis()))?;
+    let root = Api::new(&url, Some(root.0))?;
+    let stage = tokio::select! {
+        told = story(&root) => told?,
+        () = signals.told() => return Err("told to stop in the middle of the story".into()),
+    };
+    if !stay {
+        return Ok(());
+    }
+    tokio::select! {
+        ended = stage.stay(&url) => ended,
+        () = signals.told() => Ok(()),
     }
 }
 

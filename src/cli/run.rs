@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -96,16 +96,11 @@ pub async fn serve() -> Done {
     let mut signals = Signals::listen()?;
     let wanted = config.first_key.clone();
     let (server, private) = start(config, Vec::new(), &mut signals).await?;
-    let first = match first_key::create(&server.ctx, &wanted).await {
-        Ok(first) => first,
-        Err(failure) => {
-            run_until(server, private, signals, std::future::ready(())).await?;
-            return Err(failure);
-        }
-    };
-    let listens = format!("Entente listens on {}://{}", server.scheme(), server.address);
-    let lines: Vec<String> = first.into_iter().chain([listens]).collect();
-    run_announced(server, private, signals, &lines).await
+    let lines = first_key::create(&server.ctx, &wanted).await.map(|first| {
+        let listens = format!("Entente listens on {}://{}", server.scheme(), server.address);
+        first.into_iter().chain([listens]).collect()
+    });
+    run_announced(server, private, signals, lines).await
 }
 
 /// Returns the server's address for a browser on this machine: an unspecified address cannot be opened, and
@@ -126,8 +121,14 @@ pub async fn dev(arguments: Dev) -> Done {
     let mut signals = Signals::listen()?;
     let keys = dev_keys::directory(&config);
     let (server, private) = start(config, seeds, &mut signals).await?;
-    let operator = dev_keys::keep(&server.ctx, keys.as_deref(), For::Operator).await?;
-    let agents = dev_keys::keep(&server.ctx, keys.as_deref(), For::Agents).await?;
+    let lines = Box::pin(introduction(&server, keys.as_deref())).await;
+    run_announced(server, private, signals, lines).await
+}
+
+/// Makes what a developer begins with, and returns the lines that say so.
+async fn introduction(server: &Server, keys: Option<&Path>) -> Result<Vec<String>, Failure> {
+    let operator = dev_keys::keep(&server.ctx, keys, For::Operator).await?;
+    let agents = dev_keys::keep(&server.ctx, keys, For::Agents).await?;
     let login = patiently(async || people::development(&server.ctx).await).await?;
     let url = format!("{}://{}", server.scheme(), near(server.address));
     let mut lines = vec![
@@ -138,14 +139,14 @@ pub async fn dev(arguments: Dev) -> Done {
             .to_owned(),
         format!("\n  ENTENTE_OPERATOR_KEY={operator}"),
     ];
-    lines.push(match &keys {
+    lines.push(match keys {
         Some(dir) => format!(
             "\nBoth stay the same after a restart: they are kept in {}, for you alone.",
             dir.display()
         ),
         None => "\nBoth are of this run: the next one on this database ends them.".to_owned(),
     });
-    if let Err(failure) = Box::pin(welcome::ask(&server.ctx, &agents)).await {
+    if let Err(failure) = welcome::ask(&server.ctx, &agents).await {
         tracing::warn!(error = %failure, "the first question could not be asked");
     }
     if let Some(path) = login.path {
@@ -153,7 +154,7 @@ pub async fn dev(arguments: Dev) -> Done {
         lines.push(format!("\nDecide and watch as human.dev; this link logs you in, once:\n\n  {link}"));
     }
     lines.push(format!("\nThe API is documented at {url}/docs. Ctrl-C stops the server."));
-    run_announced(server, private, signals, &lines).await
+    Ok(lines)
 }
 
 /// Returns the text that shows the operator's key, under another name than agents' keys, and without `export`:
@@ -162,25 +163,27 @@ pub(super) fn operator_key(what: &str, new: &NewKey) -> Option<String> {
     new.secret.as_ref().map(|secret| format!("{what}\n\n  ENTENTE_OPERATOR_KEY={}", secret.0))
 }
 
-/// Prints lines for the operator, then runs the server; if nobody reads them, stops it in order.
+/// Prints lines for the operator, then runs the server; if there are none, or nobody reads them, stops it in order.
 async fn run_announced(
     server: Server,
     private: Option<Arc<Private>>,
     signals: Signals,
-    lines: &[String],
+    lines: Result<Vec<String>, Failure>,
 ) -> Done {
-    let text = lines.join("\n") + "\n";
-    let printed = {
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush())
-    };
-    match printed {
+    match lines.and_then(|lines| print(&lines)) {
         Ok(()) => run(server, private, signals).await,
         Err(failure) => {
             run_until(server, private, signals, std::future::ready(())).await?;
-            Err(failure.into())
+            Err(failure)
         }
     }
+}
+
+fn print(lines: &[String]) -> Done {
+    let mut out = io::stdout().lock();
+    out.write_all((lines.join("\n") + "\n").as_bytes())?;
+    out.flush()?;
+    Ok(())
 }
 
 /// Connection options of the database, and the private PostgreSQL behind them, if any.

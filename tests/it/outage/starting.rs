@@ -186,6 +186,15 @@ async fn told_to_stop_while_it_starts_a_server_leaves_nothing_running() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_cannot_be_kept_leaves_nothing_running() {
+    let place = Place::new("unkept");
+    fs::create_dir_all(place.0.join("agents.key")).unwrap();
+    let mut server = Launch::private(&place).spawn();
+    assert_eq!(server.ended().await.code(), Some(1));
+    assert!(place.postmaster().is_none(), "PostgreSQL is left running:\n{}", place.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_server_on_a_data_directory_is_refused_with_a_word_on_what_to_do() {
     let place = Place::new("twice");
     let (server, _) = Launch::private(&place).start().await;
