@@ -16,7 +16,7 @@ use crate::globs::glob_matches;
 use crate::identity::principals::check_name;
 use crate::ids::{ChannelId, EndpointId, IntentId, PortfolioId};
 use crate::limits::LIST_ITEMS;
-use crate::log::kinds::{MESSAGE_EVENTS, names};
+use crate::log::kinds::{Kind, MESSAGE_EVENTS, names};
 use crate::refusal::{Code, Refusal};
 use crate::webhooks::formats::BodyFormat;
 use crate::webhooks::signing::Scheme;
@@ -49,6 +49,11 @@ pub fn item_id(entity: &str, seq: i64) -> String {
 
 /// Event type of a ring of an agent's inbox. A subscription must name it: a filter of all types is one of records.
 pub const RING: &str = "inbox.ring";
+
+/// Returns the types of the server's own events; clients post others.
+pub fn own_types() -> impl Iterator<Item = &'static str> {
+    Kind::ALL.iter().map(|kind| kind.wire()).chain(MESSAGE).chain([PING, ENVELOPE, RING])
+}
 
 /// Returns the `webhook-id` of a ring; it is the same on every attempt and server, and another in an inbox that was closed and
 /// opened again.

@@ -98,8 +98,14 @@ impl Broker {
         }
     }
 
-    /// Finds out where the log ends for these events; for Kafka chooses their partitions and numbers, too.
-    pub async fn prepare(&self, events: &mut [Event]) -> Result<Prepared, Fault> {
+    /// Whether its topics are few, and the key orders the events of an intent.
+    pub fn is_keyed(&self) -> bool {
+        matches!(self, Self::Kafka(_))
+    }
+
+    /// Finds out where the log ends for these events; for Kafka chooses their partitions and numbers, too, and leaves out those
+    /// from the first one on whose topic cannot be had now.
+    pub async fn prepare(&self, events: &mut Vec<Event>) -> Result<Prepared, Fault> {
         match self {
             Self::JetStream(broker) => Ok(Prepared { ends: broker.ends(events).await?, numbering: None }),
             Self::Kafka(broker) => broker.prepare(events).await,

@@ -3,13 +3,15 @@
 //! A producer's id and a number in the partition belong to one event for good. The partition's leader takes a number once and only in
 //! sequence, whichever server sends it, so a server that lost its lease writes nothing that its successor does not write, too.
 
+mod partitions;
+mod records;
 mod wire;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use entente_domain::ids::EndpointId;
 use entente_kernel::webhooks::deliveries::Number;
 use entente_runtime::tls::Authorities;
@@ -23,17 +25,12 @@ use kafka_protocol::messages::{
     FetchRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
-use kafka_protocol::records::{
-    Compression, NO_PARTITION_LEADER_EPOCH, Record, RecordBatchDecoder, RecordBatchEncoder,
-    RecordEncodeOptions, TimestampType,
-};
 
+use self::partitions::partition_of;
+use self::records::{batches, encoded};
 use self::wire::{Request, Wire};
 use super::broker::{Ends, Event, Fault, Prepared, Search};
 use crate::config::sinks::KafkaConfig;
-
-/// Header by which a search recognises an event.
-const NAME: &str = "entente-delivery";
 
 /// Bytes of records that a search asks for at once.
 const PAGE: i32 = 1 << 20;
@@ -129,25 +126,40 @@ impl Kafka {
         }
     }
 
-    /// Chooses partitions and numbers for the events that have none, and returns the ends of their partitions.
-    pub(super) async fn prepare(&self, events: &mut [Event]) -> Result<Prepared, Fault> {
+    /// Chooses partitions and numbers for the events that have none, and returns the ends of their partitions. The events from
+    /// the first one on that has no partition now are left out, so that they do not delay those before them.
+    pub(super) async fn prepare(&self, events: &mut Vec<Event>) -> Result<Prepared, Fault> {
         let mut ends = Ends::new();
-        for event in events.iter_mut() {
-            // A topic that was made anew may have fewer partitions.
-            let topic = self.topic(&event.topic).await?;
-            event.number = event.number.filter(|number| topic.leaders.contains_key(&number.partition));
-            let partition = match event.number {
-                Some(number) => number.partition,
-                None => partition_of(&event.key, topic.leaders.len())
-                    .ok_or_else(|| Fault::Away(format!("the topic {} has no partition", event.topic)))?,
-            };
-            event.log = log_of(&event.topic, partition);
-            if !ends.contains_key(&event.log) {
-                ends.insert(event.log.clone(), self.offset(&event.topic, partition, LATEST).await?);
+        for at in 0..events.len() {
+            let Some(event) = events.get_mut(at) else { break };
+            match self.place(event, &mut ends).await {
+                Ok(()) => {}
+                Err(fault) if at == 0 => return Err(fault),
+                Err(_later) => {
+                    events.truncate(at);
+                    break;
+                }
             }
         }
         let numbering = self.number(events).await?;
         Ok(Prepared { ends, numbering })
+    }
+
+    /// Chooses an event's partition, and notes its end.
+    async fn place(&self, event: &mut Event, ends: &mut Ends) -> Result<(), Fault> {
+        // A topic that was made anew may have fewer partitions.
+        let topic = self.topic(&event.topic).await?;
+        event.number = event.number.filter(|number| topic.leaders.contains_key(&number.partition));
+        let partition = match event.number {
+            Some(number) => number.partition,
+            None => partition_of(&event.key, topic.leaders.len())
+                .ok_or_else(|| Fault::Away(format!("the topic {} has no partition", event.topic)))?,
+        };
+        event.log = log_of(&event.topic, partition);
+        if !ends.contains_key(&event.log) {
+            ends.insert(event.log.clone(), self.offset(&event.topic, partition, LATEST).await?);
+        }
+        Ok(())
     }
 
     /// Gives numbers to those events that have none; the producer stays away until they are committed.
@@ -272,6 +284,10 @@ impl Kafka {
         let known = self.metadata(topic, true).await?.map_err(|error| match error {
             ResponseError::UnknownTopicOrPartition => {
                 Fault::Away(format!("the topic {topic} does not exist, and the broker does not create it"))
+            }
+            // No broker ever has it, and the events behind it shall not wait for that.
+            ResponseError::InvalidTopicException => {
+                Fault::Refused(format!("{topic} cannot be the name of a topic: {error}"))
             }
             error => away(topic, error),
         })?;
@@ -467,129 +483,6 @@ impl Kafka {
         match found {
             Some(found) => Ok(found.error_code.err()),
             None => Err(Fault::Away("its answer names no partition".to_owned())),
-        }
-    }
-}
-
-/// Returns an event as a batch of one record.
-fn encoded(event: &Event, producer: i64, sequence: i32) -> Result<Bytes, Fault> {
-    let mut record = Record {
-        transactional: false,
-        control: false,
-        delete_horizon: false,
-        partition_leader_epoch: NO_PARTITION_LEADER_EPOCH,
-        producer_id: producer,
-        producer_epoch: 0,
-        timestamp_type: TimestampType::Creation,
-        offset: 0,
-        sequence,
-        timestamp: event.at.timestamp_millis(),
-        key: Some(Bytes::from(event.key.clone())),
-        value: Some(Bytes::from(event.body.clone())),
-        headers: std::iter::empty().collect(),
-    };
-    let headers = &mut record.headers;
-    for (name, value) in &event.headers {
-        // Kafka's binding of CloudEvents has another prefix (3.2.3).
-        let name = name.strip_prefix("ce-").map_or_else(|| (*name).to_owned(), |name| format!("ce_{name}"));
-        headers.insert(StrBytes::from_string(name), Some(Bytes::from(value.clone())));
-    }
-    headers.insert(StrBytes::from_static_str(NAME), Some(Bytes::from(event.name.clone())));
-    let mut buffer = BytesMut::new();
-    let options = RecordEncodeOptions { version: 2, compression: Compression::None };
-    RecordBatchEncoder::encode(&mut buffer, [&record], &options)
-        .map_err(|e| Fault::Refused(format!("it has no form as a record: {e}")))?;
-    Ok(buffer.freeze())
-}
-
-/// A batch of records, as it is in the log.
-struct RecordBatch {
-    /// The offset after it.
-    next: u64,
-    bytes: Bytes,
-}
-
-/// Bytes before the length of a batch ends, and before its records.
-const LENGTH_END: usize = 12;
-const HEADER: usize = 61;
-
-impl RecordBatch {
-    /// Returns the names of events in it. What others wrote in another form, or compressed, has none.
-    fn names(&self) -> Result<Vec<String>, Fault> {
-        let version = self.bytes.get(16).copied();
-        let compression = self.bytes.get(22).map(|low| low & 7);
-        if version != Some(2) || compression != Some(0) {
-            return Ok(Vec::new());
-        }
-        let set = RecordBatchDecoder::decode(&mut self.bytes.clone())
-            .map_err(|e| Fault::Away(format!("its records cannot be read: {e}")))?;
-        let name = |record: Record| {
-            let value = record.headers.get(&StrBytes::from_static_str(NAME))?.clone()?;
-            String::from_utf8(value.to_vec()).ok()
-        };
-        Ok(set.records.into_iter().filter_map(name).collect())
-    }
-}
-
-/// Splits records into their batches; the last one may be cut off, and is left out.
-fn batches(mut records: Bytes) -> impl Iterator<Item = RecordBatch> {
-    std::iter::from_fn(move || {
-        let number = |at: usize, bytes: usize| {
-            let found = records.get(at..at + bytes)?;
-            Some(found.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte)))
-        };
-        let length = usize::try_from(number(8, 4)?).ok()?.checked_add(LENGTH_END)?;
-        let base = number(0, 8)?;
-        if records.len() < length {
-            return None;
-        }
-        // Older forms have one offset for each message.
-        let last = if length >= HEADER && records.get(16) == Some(&2) { number(23, 4)? } else { 0 };
-        let bytes = records.split_to(length);
-        Some(RecordBatch { next: base.saturating_add(last).saturating_add(1), bytes })
-    })
-}
-
-/// Returns the partition of a key among so many, as Kafka's own clients choose it.
-fn partition_of(key: &str, partitions: usize) -> Option<i32> {
-    let chosen = (murmur2(key.as_bytes()) & 0x7fff_ffff).checked_rem(u32::try_from(partitions).ok()?)?;
-    i32::try_from(chosen).ok()
-}
-
-/// The hash by which Kafka's clients choose the partition of a key.
-fn murmur2(key: &[u8]) -> u32 {
-    const M: u32 = 0x5bd1_e995;
-    let mut hash = 0x9747_b28c ^ u32::try_from(key.len()).unwrap_or(u32::MAX);
-    let mut words = key.chunks_exact(4);
-    for word in words.by_ref() {
-        let word = word.iter().rev().fold(0_u32, |all, byte| all << 8 | u32::from(*byte)).wrapping_mul(M);
-        hash = hash.wrapping_mul(M) ^ (word ^ word >> 24).wrapping_mul(M);
-    }
-    let rest = words.remainder();
-    if !rest.is_empty() {
-        hash =
-            (hash ^ rest.iter().rev().fold(0_u32, |all, byte| all << 8 | u32::from(*byte))).wrapping_mul(M);
-    }
-    hash = (hash ^ hash >> 13).wrapping_mul(M);
-    hash ^ hash >> 15
-}
-
-#[cfg(test)]
-mod tests {
-    use super::murmur2;
-
-    #[test]
-    fn keys_have_the_hashes_of_other_clients() {
-        // Of the tests of Apache Kafka and librdkafka.
-        for (key, hash) in [
-            ("21", -973_932_308_i32),
-            ("foobar", -790_332_482),
-            ("a-little-bit-long-string", -985_981_536),
-            ("a-little-bit-longer-string", -1_486_304_829),
-            ("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58_897_971),
-            ("abc", 479_470_107),
-        ] {
-            assert_eq!(murmur2(key.as_bytes()), u32::from_ne_bytes(hash.to_ne_bytes()), "{key}");
         }
     }
 }

@@ -40,6 +40,8 @@ struct Publishing<'a> {
     ends: Ends,
     /// A moment at which the lease was held: a server that was frozen since then publishes one event at most before it asks again.
     held_at: Instant,
+    /// Time that the process had lost by then. A machine that sleeps stops the clock of `held_at`.
+    lost: Duration,
 }
 
 /// Returns the searches for those events that have places.
@@ -61,10 +63,13 @@ impl WebhookSender {
     /// Publishes a batch in sequence, until something fails: what comes after it must not overtake it.
     pub(super) async fn publish(&self, lease: &EndpointLease, batch: Batch, sink: &Sink) -> Outcome<Next> {
         let Batch { format, secrets, due, .. } = batch;
-        let event = |one| self.event(lease.endpoint_id, one, sink, format, &secrets);
+        let broker = self.sinks.get(&sink.name);
+        let event = |one: Due| {
+            let topic = sink.topic_of(&one.kind, one.intent_id, broker.is_some_and(Broker::is_keyed));
+            self.event(lease.endpoint_id, one, topic, format, &secrets)
+        };
         let mut events: Vec<Event> = due.into_iter().map(event).collect();
         let began = Instant::now();
-        let broker = self.sinks.get(&sink.name);
         let prepared = match broker {
             Some(broker) => broker.prepare(&mut events).await,
             None => Err(Fault::Away(format!("this server has no sink `{}` in its settings", sink.name))),
@@ -77,7 +82,7 @@ impl WebhookSender {
                 return timely(TURN, deliveries::record(&self.ctx, lease, &[made])).await;
             }
         };
-        let held_at = Instant::now();
+        let (held_at, lost) = (Instant::now(), self.standstill.lost());
         if !self.begin(lease, &events, &ends).await? {
             return Ok(Next::Lost);
         }
@@ -90,7 +95,7 @@ impl WebhookSender {
             }
             Searched::Ended(next) => return Ok(next),
         };
-        let publishing = Publishing { broker, known, ends, held_at };
+        let publishing = Publishing { broker, known, ends, held_at, lost };
         self.publish_all(lease, &events, publishing).await
     }
 
@@ -99,7 +104,7 @@ impl WebhookSender {
         &self,
         lease: &EndpointLease,
         events: &[Event],
-        Publishing { broker, known, mut ends, mut held_at }: Publishing<'_>,
+        Publishing { broker, known, mut ends, mut held_at, mut lost }: Publishing<'_>,
     ) -> Outcome<Next> {
         let mut made = Vec::new();
         for (at, event) in events.iter().enumerate() {
@@ -126,14 +131,15 @@ impl WebhookSender {
             }
             let failed = taken.is_err();
             made.push(self.attempted(event, began, taken));
-            if failed || made.len() >= TOGETHER || held_at.elapsed() > UNWRITTEN {
-                let before = Instant::now();
+            let is_late = held_at.elapsed() > UNWRITTEN || self.standstill.lost() > lost;
+            if failed || made.len() >= TOGETHER || is_late {
+                let before = (Instant::now(), self.standstill.lost());
                 let next =
                     timely(TURN, deliveries::record(&self.ctx, lease, &std::mem::take(&mut made))).await?;
                 if next != Next::Continue {
                     return Ok(next);
                 }
-                held_at = before;
+                (held_at, lost) = before;
             }
         }
         if made.is_empty() {
@@ -206,7 +212,7 @@ impl WebhookSender {
         &self,
         subscription: EndpointId,
         mut one: Due,
-        sink: &Sink,
+        topic: String,
         format: BodyFormat,
         secrets: &Secrets,
     ) -> Event {
@@ -227,8 +233,8 @@ impl WebhookSender {
                 // The broker would drop the name that it has.
                 replays => format!("{}.{subscription}.{replays}", one.webhook_id),
             },
-            log: sink.topic_of(&one.kind, one.intent_id),
-            topic: sink.topic_of(&one.kind, one.intent_id),
+            log: topic.clone(),
+            topic,
             key: Sink::key_of(one.intent_id),
             at,
             position: one.position.map(|place| u64::try_from(place).unwrap_or_default()),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::IntentId;
 use crate::refusal::{Code, Refusal};
+use crate::webhooks::own_types;
 
 /// Scheme of a sink's address, by which an endpoint stores it. No URL of a receiver has it.
 const SCHEME: &str = "sink://";
@@ -12,12 +13,18 @@ const SCHEME: &str = "sink://";
 /// Longest topic, before its placeholders are filled in.
 const LONGEST: usize = 200;
 
+/// Longest name of a topic at Kafka.
+const KAFKA_LONGEST: usize = 249;
+
 /// Placeholders of a topic.
 const INTENT: &str = "{intent_id}";
 const TYPE: &str = "{type}";
 
 /// Part of a topic for what belongs to no intent.
 const NO_INTENT: &str = "server";
+
+/// Part of a topic for the types that clients invent, where topics are few.
+const POSTED: &str = "posted";
 
 /// A broker and a topic at it, with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +84,15 @@ impl Sink {
                 ),
             );
         }
+        let longest = own_types().map(str::len).max().unwrap_or_default();
+        if rule.keyed && self.topic.replace(TYPE, &"x".repeat(longest)).len() > KAFKA_LONGEST {
+            return refuse(
+                "too_long",
+                format!(
+                    "`topic` can have more than {KAFKA_LONGEST} bytes with a type in it, the most at Kafka."
+                ),
+            );
+        }
         let plain = self.topic.replace(INTENT, "x").replace(TYPE, "x");
         if !is_topic(&plain) {
             return refuse(
@@ -95,10 +111,12 @@ impl Sink {
         intent.map_or_else(|| NO_INTENT.to_owned(), |id| id.to_string())
     }
 
-    /// Returns the topic of an event. Characters of its type that no topic has become `_`.
+    /// Returns the topic of an event. Characters of its type that no topic has become `_`. Where topics are few (`keyed`), the
+    /// types that clients invent share one.
     #[must_use]
-    pub fn topic_of(&self, kind: &str, intent: Option<IntentId>) -> String {
+    pub fn topic_of(&self, kind: &str, intent: Option<IntentId>, keyed: bool) -> String {
         let intent = Self::key_of(intent);
+        let kind = if keyed && own_types().all(|own| own != kind) { POSTED } else { kind };
         let tokens = kind.split('.').map(|token| {
             let fit = |c: char| if is_letter(c) { c } else { '_' };
             if token.is_empty() { "_".to_owned() } else { token.chars().map(fit).collect() }

@@ -58,9 +58,34 @@ fn a_sink_has_one_form_and_keeps_its_topic() {
 
 proptest! {
     #[test]
-    fn every_event_has_a_topic_below_the_prefix(kind in ".{0,40}", n in any::<u8>(), of_intent in any::<bool>()) {
+    fn every_event_has_a_topic_below_the_prefix(
+        kind in ".{0,40}", n in any::<u8>(), of_intent in any::<bool>(), keyed in any::<bool>(),
+    ) {
         let intent = of_intent.then(|| IntentId::mint(at(1), &Dice(n.into())));
-        let topic = sink("entente.{intent_id}.{type}").topic_of(&kind, intent);
+        let topic = sink("entente.{intent_id}.{type}").topic_of(&kind, intent, keyed);
         prop_assert!(is_topic(&topic) && topic.starts_with("entente."), "{topic}");
     }
+}
+
+#[test]
+fn a_topic_of_kafka_is_short_enough_with_any_type() {
+    let rule = SinkRule { prefix: "entente-".to_owned(), keyed: true };
+    assert!(sink("entente-{type}").check(&rule).is_ok());
+    assert!(sink("entente-{intent_id}").check(&rule).is_err());
+    let many = sink(&format!("entente-{}", "{type}".repeat(20)));
+    assert!(many.check(&rule).is_err());
+    assert!(many.check(&SinkRule { keyed: false, ..rule }).is_ok());
+}
+
+#[test]
+fn clients_make_no_topics_where_topics_are_few() {
+    let of = |kind: &str, keyed| sink("entente-{type}").topic_of(kind, None, keyed);
+    for own in ["channel_message", "channel.message", "intent.created", "inbox.ring", "aee.envelope", "ping"]
+    {
+        assert_eq!(of(own, true), format!("entente-{own}"));
+    }
+    for posted in ["deploy.finished", "", ".", "entente", &".".repeat(200)] {
+        assert_eq!(of(posted, true), "entente-posted");
+    }
+    assert_eq!(of("deploy.finished", false), "entente-deploy.finished");
 }

@@ -106,6 +106,29 @@ async fn a_topic_gets_cloud_events_with_the_intent_as_their_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn types_that_clients_invent_share_a_topic() {
+    let Site { broker, world, admin, ada, _place } = Site::start().await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let (said, posted) = ("events.channel_message", "events.posted");
+    for topic in [said, posted] {
+        broker.topic(topic, PARTITIONS).await;
+    }
+    let wanted = json!({ "topic": "events.{type}", "event_types": ["channel_message", "deploy.*"] });
+    super::publish(&admin, wanted).await;
+    for kind in ["deploy.done", "deploy.channel_message", "deploy......"] {
+        ada.post(&format!("/intents/{intent}/events"), json!({ "event_type": kind })).await.ok();
+    }
+    send_number(&ada, &channel, 0).await;
+    world.hooks().await;
+    assert_eq!((broker.count(said, PARTITIONS).await, broker.count(posted, PARTITIONS).await), (1, 3));
+    let long = json!({
+        "subscriber_id": "agent.ada", "sink": "events", "topic": format!("events.{}", "{type}".repeat(20)),
+    });
+    assert!(admin.post("/subscriptions", long).await.is(422).to_string().contains("249"));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_subscriptions_write_to_one_topic_and_each_has_its_own() {
     let Site { broker, world, admin, ada, _place } = Site::start().await;
     let (_, channel) = talk(&ada, json!({})).await;
