@@ -11,7 +11,8 @@ use entente_domain::a2a::tasks::{Task, TaskState};
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::ids::JobId;
 use entente_domain::limits::SMALL_PAGE_BYTES;
-use entente_http::live::{Chunk, Source, respond};
+use entente_http::live::{Chunk, Source, respond_in};
+use entente_kernel::StreamPermit;
 use entente_kernel::wakeups::{Listener, WakeKey};
 use entente_kernel::{AppError, Caller};
 use serde::Serialize;
@@ -97,10 +98,10 @@ impl Following {
         })
     }
 
-    /// Returns the stream.
-    pub fn response(self, visit: &Visit, listener: Listener) -> Result<HttpResponse, Failed> {
+    /// Returns the stream, which has its place already.
+    pub fn response(self, visit: &Visit, listener: Listener, place: StreamPermit) -> HttpResponse {
         let http = Arc::clone(&visit.api.http);
-        Ok(respond(http, visit.caller.clone(), self, Some(listener))?)
+        respond_in(place, http, visit.caller.clone(), self, Some(listener))
     }
 
     /// Writes a frame; with the number of the event that it completes.
@@ -169,7 +170,7 @@ impl Source for Following {
             let kind = event.kind.as_deref();
             let happened = Happened { seq: event.job_seq, kind, at: event.ts, body: &event.body };
             let updates = self.progress.updates(&happened);
-            over = event.is_terminal() || (self.ends_interrupted && self.progress.told.is_interrupted());
+            over = event.is_terminal() || (self.ends_interrupted && updates.iter().any(Update::interrupts));
             self.write_all(&mut text, event.job_seq, updates, over)?;
             self.after = event.job_seq;
             if over {

@@ -43,11 +43,13 @@ pub(crate) async fn send(visit: &Visit, request: &SendRequest) -> Result<Task, F
 pub(crate) async fn stream(visit: &Visit, request: &SendRequest, form: Form) -> Result<HttpResponse, Failed> {
     let said = request.configuration.clone().unwrap_or_default();
     let most = history(said.history_length)?;
+    // Asked for first: who may not follow has begun nothing.
+    let place = visit.caller.waits(visit.api.limits.max_streams_per_key)?;
     let (id, after) = deliver(visit, request).await?;
     let listener = listener(visit, id);
     let loaded = visit.load(&id.to_string()).await?;
     let span = Span { after: None, interruptible: Some(after) };
-    Following::begin(visit, &loaded, most, span, form).await?.response(visit, listener)
+    Ok(Following::begin(visit, &loaded, most, span, form).await?.response(visit, listener, place))
 }
 
 /// Delivers a message to the agent; returns the task's job, and its last event before the message.
@@ -186,5 +188,6 @@ pub(crate) async fn subscribe(
         return Err(over(id, "nothing follows. Get it with GetTask").into());
     }
     let span = Span { after, interruptible: None };
-    Following::begin(visit, &loaded, None, span, form).await?.response(visit, listener)
+    let place = visit.caller.waits(visit.api.limits.max_streams_per_key)?;
+    Ok(Following::begin(visit, &loaded, None, span, form).await?.response(visit, listener, place))
 }

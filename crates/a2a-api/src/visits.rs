@@ -1,7 +1,7 @@
 //! A client's request to an agent: who asks, for which agent, and the tasks of the agent as the caller may see them.
 
 use actix_web::{HttpRequest, web};
-use entente_arcp::jobs::{self, Conversation, Position};
+use entente_arcp::jobs::{self, Conversation, Position, Stored};
 use entente_domain::a2a::artifacts::{self, Artifact};
 use entente_domain::a2a::errors::{Failure, Fault};
 use entente_domain::a2a::messages::{Message, Part, Role};
@@ -100,27 +100,45 @@ pub(crate) fn require_version(request: &HttpRequest) -> Result<(), Failed> {
 pub(crate) fn standing(job: &Job, position: Option<&Position>) -> (TaskState, Timestamp, Option<i64>) {
     let said = position.and_then(|position| position.said.as_ref());
     let said = said.map(|said| Said::read(said.job_seq, said.ts, &said.body));
-    let given = position.and_then(|position| position.signal.as_deref()).and_then(submissions::given);
+    let answer = position.and_then(|position| position.signal.as_ref());
+    let answer = answer.and_then(|(payload, at)| Some(Answer::of(&submissions::given(payload)?, *at)));
     let failure = position.and_then(|position| position.failure.as_ref());
     let end = failure.and_then(|failure| End::read(&failure.body));
-    stand(job, said.as_ref(), given.and_then(|given| given.after_event_seq), end.as_ref())
+    stand(job, said.as_ref(), answer.as_ref(), end.as_ref())
+}
+
+/// The last message of a client to a task.
+struct Answer {
+    /// The event that it answers.
+    after: Option<i64>,
+    at: Timestamp,
+}
+
+impl Answer {
+    fn of(given: &submissions::Given, at: Timestamp) -> Self {
+        Self { after: given.after_event_seq, at }
+    }
 }
 
 fn stand(
     job: &Job,
     said: Option<&Said>,
-    answered: Option<i64>,
+    answer: Option<&Answer>,
     end: Option<&End>,
 ) -> (TaskState, Timestamp, Option<i64>) {
     let failure = end.and_then(End::failure);
+    let answered = answer.and_then(|answer| answer.after);
     let standing = Standing { status: job.status, attempt: job.attempt, said, answered, failure };
     let state = standing.state();
-    let since =
-        job.ended_at.or_else(|| job.claim.as_ref().map(|claim| claim.since)).unwrap_or(job.created_at);
-    match said.filter(|_| state.is_interrupted()) {
-        Some(said) => (state, said.at, Some(said.seq)),
-        None => (state, since, None),
+    if let Some(said) = said.filter(|_| state.is_interrupted()) {
+        return (state, said.at, Some(said.seq));
     }
+    // At work since the last word of either side, so that no state seems older than the one before it.
+    let running = job.claim.as_ref().filter(|_| job.status == JobStatus::Running).map(|claim| {
+        let words = said.map(|said| said.at).max(answer.map(|answer| answer.at));
+        words.map_or(claim.since, |at| at.max(claim.since))
+    });
+    (state, job.ended_at.or(running).unwrap_or(job.created_at), None)
 }
 
 /// A task as it is read.
@@ -141,13 +159,14 @@ impl Loaded {
         let job = &conversation.job;
         let id = job.id.to_string();
         let context = conversation.labels.get(CONTEXT).cloned().unwrap_or_else(|| id.clone());
-        let told = conversation.told.iter().filter(|event| event.kind.as_deref() == Some("status"));
-        let said: Vec<Said> = told.map(|event| Said::read(event.job_seq, event.ts, &event.body)).collect();
-        let messages = conversation.signals.iter().rev().filter(|signal| signal.name == submissions::SIGNAL);
-        let mut given = messages.filter_map(|signal| submissions::given(signal.payload.as_deref()?));
-        let answered = given.next().and_then(|given| given.after_event_seq);
+        let read = |event: &Stored| Said::read(event.job_seq, event.ts, &event.body);
+        let said: Vec<Said> = conversation.said.iter().map(read).collect();
+        let last = conversation.signals.iter().rev().find(|signal| signal.name == submissions::SIGNAL);
+        let answer = last.and_then(|signal| {
+            Some(Answer::of(&submissions::given(signal.payload.as_deref()?)?, signal.sent_at))
+        });
         let end = conversation.end.as_ref().and_then(|end| End::read(&end.body));
-        let (state, since, interrupted) = stand(job, said.last(), answered, end.as_ref());
+        let (state, since, interrupted) = stand(job, said.last(), answer.as_ref(), end.as_ref());
         Self { conversation, id, context, state, interrupted, since, said, end }
     }
 
@@ -228,9 +247,8 @@ impl Loaded {
     async fn artifacts(&self, visit: &Visit) -> Result<Vec<Artifact>, Failed> {
         let job = &self.conversation.job;
         let mut all: Vec<Artifact> = Vec::new();
-        let told =
-            self.conversation.told.iter().filter(|event| event.kind.as_deref() == Some("artifact_ref"));
-        for artifact in told.filter_map(|event| artifacts::of_reference(event.job_seq, &event.body)) {
+        let references = self.conversation.references.iter();
+        for artifact in references.filter_map(|event| artifacts::of_reference(event.job_seq, &event.body)) {
             all.retain(|known| known.artifact_id != artifact.artifact_id);
             all.push(artifact);
         }

@@ -92,15 +92,26 @@ pub fn respond<S: Source + 'static>(
     source: S,
     listener: Option<Listener>,
 ) -> Reply {
-    let permit = caller.waits(api.limits.max_streams_per_key)?;
+    let place = caller.waits(api.limits.max_streams_per_key)?;
+    Ok(respond_in(place, api, caller, source, listener))
+}
+
+/// As [`respond`], with a place that was taken before something was done.
+pub fn respond_in<S: Source + 'static>(
+    place: StreamPermit,
+    api: Arc<HttpState>,
+    caller: Caller,
+    source: S,
+    listener: Option<Listener>,
+) -> HttpResponse {
     api.ctx.metrics.streams.get_or_create(&StreamLabels { kind: S::KIND }).inc();
-    let live = Live { api, caller, source, listener, begun: false, over: false, _permit: permit };
-    Ok(event_stream(stream::try_unfold(live, |mut live| async move {
+    let live = Live { api, caller, source, listener, begun: false, over: false, _permit: place };
+    event_stream(stream::try_unfold(live, |mut live| async move {
         if live.over {
             return Ok(None);
         }
         live.next().await.map(|bytes| Some((bytes, live)))
-    })))
+    }))
 }
 
 /// Returns a response of server-sent events; an error in `body` breaks the connection.

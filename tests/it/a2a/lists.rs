@@ -1,7 +1,7 @@
 //! Lists of tasks (A2A §3.1.4).
 
-use super::{ECHO, brief, done, echo, failed, refused, state, visitor};
-use crate::harness::{Value, World, json};
+use super::{ECHO, brief, done, echo, failed, further, get, refused, state, texts, visitor};
+use crate::harness::{Setup, Value, World, json};
 
 fn ids(page: &Value) -> Vec<String> {
     page["tasks"].as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap().to_owned()).collect()
@@ -115,5 +115,71 @@ async fn a_list_knows_who_waits_for_input() {
     for job in jobs {
         hand.tell(&job, "result", json!({})).await.ok();
     }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_state_is_as_new_as_the_last_word_of_either_side() {
+    let world = World::start().await;
+    let (client, hand) = (visitor(&world, "agent.client").await, echo(&world).await);
+    let task = done(&client, "SendMessage", brief("m-1", "go")).await["task"].clone();
+    let job = hand.one().await;
+    let say = |phase: &str| json!([{ "kind": "status", "body": { "phase": phase, "message": phase } }]);
+    let mut times = Vec::new();
+    for step in 0..3 {
+        world.clock.advance(15);
+        match step {
+            0 => drop(hand.events(&job, say("input_required")).await.ok()),
+            1 => drop(done(&client, "SendMessage", further(&task, "m-2", "this")).await),
+            _ => drop(hand.events(&job, say("running")).await.ok()),
+        }
+        let shown = get(&client, &task).await;
+        times.push((state(&shown).to_owned(), shown["status"]["timestamp"].as_str().unwrap().to_owned()));
+        let since = json!({ "statusTimestampAfter": format!("2026-11-21T08:00:{}Z", 15 * step + 10) });
+        assert_eq!(done(&client, "ListTasks", since).await["totalSize"], 1, "{times:?}");
+    }
+    let expected = [("INPUT_REQUIRED", 15), ("WORKING", 30), ("WORKING", 45)]
+        .map(|(state, second)| (state.to_owned(), format!("2026-11-21T08:00:{second}.000Z")));
+    assert_eq!(times, expected);
+    hand.tell(&job, "result", json!({})).await.ok();
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_page_of_large_tasks_ends_early_and_the_next_one_goes_on() {
+    let world = World::start().await;
+    let (client, _hand) = (visitor(&world, "agent.client").await, echo(&world).await);
+    let mut made = Vec::new();
+    for n in 0..16 {
+        let large = brief(&format!("m-{n}"), &"x".repeat(350_000));
+        let task = done(&client, "SendMessage", large).await["task"].clone();
+        made.push(task["id"].as_str().unwrap().to_owned());
+        world.clock.advance(1);
+    }
+    made.reverse();
+    let (mut found, mut pages, mut token) = (Vec::new(), 0, String::new());
+    while pages == 0 || !token.is_empty() {
+        let ask = json!({ "pageSize": 100, "historyLength": 100, "pageToken": token });
+        let page = done(&client, "ListTasks", ask).await;
+        assert!(page.to_string().len() < 5_000_000 && page["totalSize"] == 16, "{pages}");
+        found.extend(ids(&page));
+        token = page["nextPageToken"].as_str().unwrap().to_owned();
+        pages += 1;
+    }
+    assert_eq!((found, pages), (made, 2));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_list_has_the_tasks_that_may_be_read_also_where_all_are_listed() {
+    let settings = vec![("ENTENTE_ARCP_OPEN_POLICY", "list")];
+    let world = World::with(Setup { settings, live: false }).await;
+    let (client, stranger) = (visitor(&world, "agent.client").await, visitor(&world, "agent.stranger").await);
+    let _hand = echo(&world).await;
+    let own = done(&client, "SendMessage", brief("m-1", "mine")).await["task"].clone();
+    done(&stranger, "SendMessage", brief("m-2", "theirs")).await;
+    let all = done(&client, "ListTasks", json!({ "historyLength": 1 })).await;
+    assert_eq!((ids(&all), &all["totalSize"]), (vec![own["id"].as_str().unwrap().to_owned()], &json!(1)));
+    assert_eq!(texts(&all["tasks"][0]["history"]), ["mine"]);
     world.end().await;
 }

@@ -289,3 +289,34 @@ async fn a_finished_tasks_status_is_the_jobs() {
     assert_eq!(status(&client, task["id"].as_str().unwrap()).await, "success");
     world.end().await;
 }
+
+#[tokio::test]
+async fn the_last_of_many_messages_count_and_no_word_displaces_an_artifact() {
+    let world = World::start().await;
+    let (client, hand) = (visitor(&world, "agent.client").await, echo(&world).await);
+    let task = done(&client, "SendMessage", brief("m-1", "go")).await["task"].clone();
+    let job = hand.one().await;
+    let made = json!({ "artifact_id": "r", "uri": "https://x.example/r", "media_type": "text/csv" });
+    hand.events(&job, json!([{ "kind": "artifact_ref", "body": made }])).await.ok();
+    let say = |n: u32| json!({ "kind": "status", "body": { "phase": "running", "message": n.to_string() } });
+    for n in 0..3 {
+        let some: Vec<_> = (n * 80..n * 80 + 80).map(say).collect();
+        hand.events(&job, json!(some)).await.ok();
+    }
+    // More than are read of a task.
+    for n in 0..90 {
+        let text = format!("{n} {}", "x".repeat(30_000));
+        done(&client, "SendMessage", further(&task, &format!("more-{n}"), &text)).await;
+    }
+    hand.events(&job, json!([{ "kind": "status", "body": { "phase": "input_required" } }])).await.ok();
+    assert_eq!(state(&get(&client, &task).await), "INPUT_REQUIRED");
+    done(&client, "SendMessage", further(&task, "last", "the last")).await;
+    let shown = done(&client, "GetTask", json!({ "id": task["id"], "historyLength": 1 })).await;
+    assert_eq!((state(&shown), texts(&shown["history"])), ("WORKING", vec!["the last"]));
+    assert_eq!(shown["artifacts"][0]["artifactId"], "r", "{}", shown["artifacts"]);
+    hand.tell(&job, "result", json!({})).await.ok();
+    // The last message, sent again after the end, is the one that was delivered.
+    let again = done(&client, "SendMessage", further(&task, "last", "the last")).await;
+    assert_eq!(state(&again["task"]), "COMPLETED");
+    world.end().await;
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{ECHO, brief, done, echo, failed, message, refused, state, visitor};
+use super::{ECHO, brief, done, echo, failed, further, message, refused, state, visitor};
 use crate::harness::{Client, Setup, Value, World, http, json};
 
 /// A stream of frames without names.
@@ -210,5 +210,37 @@ async fn a_stream_ends_with_a_task_that_nobody_began() {
     assert_eq!(word(&stream.next().await.unwrap()), "task SUBMITTED");
     done(&client, "CancelTask", json!({ "id": task["id"] })).await;
     assert_eq!(words(&stream.rest().await), ["CANCELED"]);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_waits_again_in_no_words_says_so() {
+    let world = World::with(Setup::live()).await;
+    let (client, hand) = (visitor(&world, "agent.client").await, echo(&world).await);
+    let task = done(&client, "SendMessage", brief("m-1", "go")).await["task"].clone();
+    let job = hand.one().await;
+    let path = format!("{ECHO}/tasks/{}:subscribe", task["id"].as_str().unwrap());
+    let mut stream = Frames::open(&client, &path, None, None).await;
+    assert_eq!(word(&stream.next().await.unwrap()), "task WORKING");
+    for round in 0..2 {
+        hand.events(&job, json!([{ "kind": "status", "body": { "phase": "input_required" } }])).await.ok();
+        assert_eq!(word(&stream.next().await.unwrap()), "INPUT_REQUIRED", "round {round}");
+        done(&client, "SendMessage", further(&task, &format!("m-{}", round + 2), "this")).await;
+    }
+    hand.tell(&job, "result", json!({})).await.ok();
+    assert_eq!(words(&stream.rest().await), ["COMPLETED"]);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_no_place_for_a_stream_has_begun_nothing() {
+    let settings = vec![("ENTENTE_MAX_STREAMS_PER_KEY", "1")];
+    let world = World::with(Setup { settings, live: true }).await;
+    let (client, _hand) = (visitor(&world, "agent.client").await, echo(&world).await);
+    let path = format!("{ECHO}/message:stream");
+    let mut stream = Frames::open(&client, &path, Some(message("m-1", "go")), None).await;
+    assert_eq!(word(&stream.next().await.unwrap()), "task SUBMITTED");
+    refused(&client.post(&path, message("m-2", "again")).await, 429, "TOO_MANY_STREAMS");
+    assert_eq!(done(&client, "ListTasks", json!({})).await["totalSize"], 1);
     world.end().await;
 }

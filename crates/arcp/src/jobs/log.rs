@@ -177,14 +177,21 @@ pub async fn after(
     Ok(rows.into_iter().map(Stored::from).collect())
 }
 
-/// What a worker says of its job and what it has made, up to an event: the last `limit` events, oldest first.
-pub(super) async fn told(conn: &mut PgConnection, job: JobId, upto: i64, limit: i64) -> Outcome<Vec<Stored>> {
+/// The events of a kind up to one of them: the last `limit`, oldest first.
+pub(super) async fn of_kind(
+    conn: &mut PgConnection,
+    job: JobId,
+    kind: &str,
+    upto: i64,
+    limit: i64,
+) -> Outcome<Vec<Stored>> {
     let rows = select!(
-        "job_events::told",
-        "WHERE e.job_id = $1 AND e.job_seq <= $2 AND e.kind IN ('status', 'artifact_ref') ORDER BY e.job_seq DESC LIMIT $3",
+        "job_events::of_kind",
+        "WHERE e.job_id = $1 AND e.job_seq <= $2 AND e.kind = $4 ORDER BY e.job_seq DESC LIMIT $3",
         job.uuid(),
         upto,
-        limit
+        limit,
+        kind
     )
     .fetch_all(conn)
     .await?;

@@ -67,6 +67,12 @@ impl Update {
     pub fn is_end(&self) -> bool {
         matches!(self, Self::StatusUpdate(update) if update.status.state.is_terminal())
     }
+
+    /// Whether the task now waits for its client.
+    #[must_use]
+    pub fn interrupts(&self) -> bool {
+        matches!(self, Self::StatusUpdate(update) if update.status.state.is_interrupted())
+    }
 }
 
 /// The end of a job.
@@ -156,8 +162,9 @@ impl Progress {
                 let said = Said::read(event.seq, event.at, event.body);
                 let begun = self.begun(event.at);
                 let message = said.message(&self.context, &self.task);
-                // Nothing new: the worker has only begun, or says again in no words that it is at work.
-                if message.is_none() && said.state == self.told {
+                // Nothing new: the worker has only begun, or says again in no words that it is at work. That it waits again
+                // is new: it had an answer meanwhile.
+                if message.is_none() && said.state == self.told && !said.state.is_interrupted() {
                     return begun.into_iter().collect();
                 }
                 let update = self.status(said.state, message, event.at);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use entente_domain::arcp::jobs::labels::Labels;
 use entente_domain::arcp::jobs::{Job, JobStatus};
+use entente_domain::clock::Timestamp;
 use entente_domain::ids::JobId;
 use entente_kernel::{Caller, Outcome};
 use uuid::Uuid;
@@ -18,7 +19,7 @@ use crate::jobs::records::labels;
 use crate::jobs::records::signals::{self, Signal};
 use crate::jobs::results::chunk_bytes;
 
-/// Most `status` events and references of a job, and most pages of its signals, that are read.
+/// Most `status` events and most references of a job, and most pages of its signals, that are read.
 const TOLD: i64 = 200;
 const SIGNAL_PAGES: usize = 20;
 /// Signals of a page.
@@ -35,10 +36,12 @@ pub struct Conversation {
     pub input: Option<String>,
     /// Its labels.
     pub labels: Labels,
-    /// Its signals, in order; the first of them if there are very many.
+    /// Its signals, in order; the last of them if there are very many.
     pub signals: Vec<Signal>,
-    /// Its `status` and `artifact_ref` events, oldest first; the last of them if there are many.
-    pub told: Vec<Stored>,
+    /// Its `status` events, oldest first; the last of them if there are many.
+    pub said: Vec<Stored>,
+    /// Its `artifact_ref` events, likewise.
+    pub references: Vec<Stored>,
     /// Its end.
     pub end: Option<Stored>,
 }
@@ -52,18 +55,23 @@ pub async fn conversation(ctx: &Ctx, caller: &Caller, id: JobId) -> Outcome<Conv
     let job = visible(ctx, &mut conn, caller, id).await?;
     let input = asked(&mut conn, id).await?.input.map(|raw| raw.get().to_owned());
     let labels = labels::load(&mut conn, &[id]).await?.remove(&id).unwrap_or_default();
-    let told =
-        if job.last_seq > 0 { log::told(&mut conn, id, job.last_seq, TOLD).await? } else { Vec::new() };
+    let (mut said, mut references) = (Vec::new(), Vec::new());
+    if job.last_seq > 0 {
+        said = log::of_kind(&mut conn, id, "status", job.last_seq, TOLD).await?;
+        references = log::of_kind(&mut conn, id, "artifact_ref", job.last_seq, TOLD).await?;
+    }
     let end = if job.status.is_terminal() { log::ends(&mut conn, &[id]).await?.pop() } else { None };
     let mut all: Vec<Signal> = Vec::new();
     for _page in 0..SIGNAL_PAGES {
-        let page = signals::after(&mut conn, id, all.last().map_or(0, |last| last.seq), SIGNALS).await?;
+        let first = all.last().map_or(i64::MAX, |first| first.seq);
+        let page = signals::before(&mut conn, id, first, SIGNALS).await?;
         if page.is_empty() {
             break;
         }
         all.extend(page);
     }
-    Ok(Conversation { job, input, labels, signals: all, told, end })
+    all.reverse();
+    Ok(Conversation { job, input, labels, signals: all, said, references, end })
 }
 
 /// Returns the bytes of a job's streamed result in its events up to a number; `None` if there are more than `most`.
@@ -100,8 +108,8 @@ pub async fn chunks(
 pub struct Position {
     /// What the worker of a running job said last.
     pub said: Option<Stored>,
-    /// Payload of the last signal with the name that was asked for, to a running job.
-    pub signal: Option<String>,
+    /// Payload of the last signal with the name that was asked for, to a running job, and when it was sent.
+    pub signal: Option<(String, Timestamp)>,
     /// The end of a job that failed.
     pub failure: Option<Stored>,
 }
@@ -121,8 +129,8 @@ pub async fn positions(ctx: &Ctx, jobs: &[Job], signal: &str) -> Outcome<BTreeMa
             let id = said.job_id;
             found.entry(id).or_default().said = Some(said);
         }
-        for (id, payload) in signals::last_named(&mut conn, &running, signal).await? {
-            found.entry(id).or_default().signal = Some(payload);
+        for (id, last) in signals::last_named(&mut conn, &running, signal).await? {
+            found.entry(id).or_default().signal = Some(last);
         }
     }
     if !failed.is_empty() {

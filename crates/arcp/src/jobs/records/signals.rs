@@ -138,23 +138,46 @@ pub(in crate::jobs) async fn after(
     Ok(fitting(signals))
 }
 
-/// Returns the payload of the last signal of this name to each of these jobs; those without one are left out.
+/// Loads signals of a job before a number, the last one first: as many as fit into one answer.
+pub(in crate::jobs) async fn before(
+    conn: &mut PgConnection,
+    id: JobId,
+    before: i64,
+    limit: i64,
+) -> Outcome<Vec<Signal>> {
+    let signals = sqlx::query_as!(
+        Signal,
+        "-- job_signals::before
+         SELECT seq, name, payload, sender, sent_at, acked_at, acked_in FROM job_signals
+         WHERE job_id = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3",
+        id.uuid(),
+        before,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(fitting(signals))
+}
+
+/// Returns the payload of the last signal of this name to each of these jobs, and when it was sent; those without one are left
+/// out.
 pub(in crate::jobs) async fn last_named(
     conn: &mut PgConnection,
     jobs: &[Uuid],
     name: &str,
-) -> Outcome<BTreeMap<JobId, String>> {
+) -> Outcome<BTreeMap<JobId, (String, Timestamp)>> {
     let rows = sqlx::query!(
         r#"-- job_signals::last_named
-         SELECT k.id AS "job_id!", (SELECT s.payload FROM job_signals s WHERE s.job_id = k.id AND s.name = $2
-                                    ORDER BY s.seq DESC LIMIT 1) AS payload
-         FROM UNNEST($1::uuid[]) AS k (id)"#,
+         SELECT k.id AS "job_id!", l.payload, l.sent_at
+         FROM UNNEST($1::uuid[]) AS k (id)
+         CROSS JOIN LATERAL (SELECT s.payload, s.sent_at FROM job_signals s WHERE s.job_id = k.id AND s.name = $2
+                             ORDER BY s.seq DESC LIMIT 1) l"#,
         jobs,
         name
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().filter_map(|row| Some((row.job_id.into(), row.payload?))).collect())
+    Ok(rows.into_iter().filter_map(|row| Some((row.job_id.into(), (row.payload?, row.sent_at)))).collect())
 }
 
 /// Returns the first of these signals, as many as fit into one answer, and at least one.
