@@ -118,7 +118,7 @@ def _allowed(schema: Any) -> list[str]:
     return found
 
 
-def _name(interrupt: Interrupt) -> str:
+def _question_name(interrupt: Interrupt) -> str:
     """Returns the name of a question: an answer is to what was asked, not to an id alone."""
     return f"{interrupt.id}-{_approvals.digest(_approvals.plain(interrupt.value))}"
 
@@ -128,14 +128,14 @@ def _answered(interrupt: Interrupt, who: Person) -> Any:
         with ThreadPoolExecutor(len(calls)) as pool:
             return _decisions(interrupt, calls, list(pool.map(lambda one: who.approve(one[0]), calls)))
     question = _question(interrupt.value)
-    return _approvals.words(who.decide(question, name=_name(interrupt)), question)
+    return _approvals.words(who.decide(question, name=_question_name(interrupt)), question)
 
 
 async def _aanswered(interrupt: Interrupt, who: Person) -> Any:
     if calls := _calls(interrupt):
         return _decisions(interrupt, calls, await asyncio.gather(*(who.aapprove(one) for one, _ in calls)))
     question = _question(interrupt.value)
-    return _approvals.words(await who.adecide(question, name=_name(interrupt)), question)
+    return _approvals.words(await who.adecide(question, name=_question_name(interrupt)), question)
 
 
 def _decisions(interrupt: Interrupt, calls: list[tuple[Call, list[str]]], verdicts: Sequence[Verdict]) -> Any:

@@ -80,7 +80,7 @@ fn a_topic_of_kafka_is_short_enough_with_any_type() {
 #[test]
 fn clients_make_no_topics_where_topics_are_few() {
     let of = |kind: &str, keyed| sink("entente-{type}").topic_of(kind, None, keyed);
-    for own in ["channel_message", "channel.message", "intent.created", "inbox.ring", "aee.envelope", "ping"]
+    for own in ["channel_message", "channel.message", "intent_created", "inbox.ring", "aee.envelope", "ping"]
     {
         assert_eq!(of(own, true), format!("entente-{own}"));
     }
