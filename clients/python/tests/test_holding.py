@@ -4,6 +4,8 @@ import threading
 import time
 import uuid
 
+import entente._async.leases
+import entente._sync.leases
 import httpx
 import pytest
 from entente import (
@@ -66,6 +68,21 @@ def test_a_lease_has_a_queue(ada, bob, intent):
         order.append("ada")
     thread.join(20)
     assert order == ["ada", "bob"]
+
+
+def test_two_programs_of_one_agent_hold_a_lease_in_turn(ada, intent, monkeypatch):
+    asked = []
+    acquire = operations.acquire_lease
+
+    def counted(*arguments, **options):
+        asked.append(time.monotonic())
+        return acquire(*arguments, **options)
+
+    for leases in (entente._async.leases, entente._sync.leases):
+        monkeypatch.setattr(leases.api, "acquire_lease", counted)
+    with ada.lease(intent.id, "report"), pytest.raises(LeaseError):
+        ada.lease(intent.id, "report", wait=3).__enter__()
+    assert 2 <= len(asked) <= 5, asked
 
 
 def test_a_lease_is_renewed_while_its_block_runs(ada, intent):

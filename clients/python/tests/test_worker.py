@@ -9,6 +9,7 @@ from datetime import datetime
 
 import pytest
 from entente import AsyncEntente, ClaimError, Entente, JobError, operations
+from entente import worker as worker_module
 from entente._jobs import JobState
 from proxy import Proxy
 from server import AGENTS
@@ -323,6 +324,48 @@ def test_a_job_spends_within_its_budget(work, bob, name):
     found = bob.wait_for_job(made.job_id)
     assert found.status == "success", found.terminal
     assert float(found.cost["USD"]) == 0.3
+
+
+def test_a_quiet_worker_asks_rarely_until_it_is_to_run_again(work, url, bob, name, monkeypatch):
+    asked = []
+    call = worker_module.AsyncTransport.call
+
+    async def counted(transport, request):
+        asked.append(request.operation)
+        return await call(transport, request)
+
+    monkeypatch.setattr(worker_module.AsyncTransport, "call", counted)
+    worker, _ = work(name, shouting("async"))
+    ada = Entente(url, AGENTS["agent.ada"])
+    ada.call(operations.direct_worker(worker._worker.worker_id, {"directive": "quiet"}))
+    wait_until(lambda: worker._directive == "quiet")
+    made = bob.submit_job(name, {"text": "hello"})
+    time.sleep(1.5)
+    asked.clear()
+    time.sleep(2)
+    assert len(asked) < 5, asked
+    assert bob.call(operations.get_job(made.job_id)).status == "pending"
+    ada.call(operations.direct_worker(worker._worker.worker_id, {"directive": "run"}))
+    ada.close()
+    assert bob.wait_for_job(made.job_id).status == "success"
+
+
+def test_a_cancellation_that_a_report_brought_interrupts(work, bob, name):
+    begun = threading.Event()
+
+    async def slow(job):
+        begun.set()
+        # As after a report whose answer said so, before the heartbeat did.
+        job._state.cancelled = True
+        await asyncio.sleep(60)
+
+    work(name, slow)
+    made = bob.submit_job(name)
+    assert begun.wait(20)
+    started = time.monotonic()
+    bob.call(operations.cancel_job(made.job_id, {"session_id": made.session_id, "grace_sec": 30}))
+    assert bob.wait_for_job(made.job_id).status == "cancelled"
+    assert time.monotonic() - started < 20
 
 
 def test_a_worker_survives_the_restart_of_its_server(server, name):

@@ -1,7 +1,7 @@
 // Budgets: limits that many share, and amounts that are reserved before they are spent.
 
 import type { Entente } from "./client.js";
-import type { Schemas, Sending } from "./core.js";
+import { type Schemas, type Sending, randomId } from "./core.js";
 import { EntenteError } from "./errors.js";
 import type { Budget } from "./types.js";
 
@@ -60,7 +60,7 @@ export class Budgets {
   /** Reserves the cost of a call before it is made, or refuses it with `BUDGET_EXHAUSTED`. Repeated after a lost answer, it
    *  reserves once. */
   async reserve(reserve: Amounts, call: Omit<Schemas["NewSpendReservation"], "reserve"> = {}, sending: Sending = {}): Promise<Reservation> {
-    const body = { call_id: crypto.randomUUID(), ...call, reserve } as Schemas["NewSpendReservation"];
+    const body = { call_id: randomId(), ...call, reserve } as Schemas["NewSpendReservation"];
     return new Reservation(this.client, await this.client.core.request("post", "/api/v1/spend/reservations", { repeatable: true, ...sending, body }));
   }
 }

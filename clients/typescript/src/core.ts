@@ -29,6 +29,11 @@ export type Answer<O> = Responses<O> extends infer R
 export type Given<O> = Member<"path", Exclude<Parameters<O, "path">, undefined>>
   & Member<"query", Parameters<O, "query">> & Member<"body", Body<O>>;
 
+/** A random id. Pages that came without https have no `crypto.randomUUID`. */
+export function randomId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** What a write takes effect under: it is refused once a lease or claim ended, or a later epoch began. */
 export interface Fences {
   lease?: { id: string; fencing_token: number };
@@ -136,7 +141,7 @@ export class Core {
   async send(method: string, path: string, given: Loose & Sending): Promise<Response> {
     const isKeyed = keyed.has(`${method} ${path}`);
     const headers = this.headers(given, method !== "get");
-    if (isKeyed) headers["idempotency-key"] = given.idempotencyKey ?? crypto.randomUUID();
+    if (isKeyed) headers["idempotency-key"] = given.idempotencyKey ?? randomId();
     // A text is lines of JSON, as of a bundle.
     const isText = typeof given.body === "string";
     if (given.body !== undefined) headers["content-type"] = isText ? "application/x-ndjson" : "application/json";

@@ -4,7 +4,7 @@ import type { Entente } from "./client.js";
 import type { Sending } from "./core.js";
 import { EntenteError } from "./errors.js";
 import type { LeaseRecord } from "./types.js";
-import { unref } from "./waiting.js";
+import { sleep, unref } from "./waiting.js";
 
 export interface AcquireOptions extends Sending {
   /** Seconds that the lease lasts without a renewal; it is renewed at a third of them. Defaults to 60. */
@@ -15,6 +15,8 @@ export interface AcquireOptions extends Sending {
 
 /** Longest wait of one request in seconds; the place in the queue is kept until the next one. */
 const ROUND = 25;
+/** Pause in milliseconds after a request that the server did not queue, because a program of the same agent holds the lease. */
+const PAUSE = 1_000;
 
 /** A lease that is held and renewed until it is disposed of. */
 export class Lease implements AsyncDisposable {
@@ -94,6 +96,7 @@ export class Leases {
     for (;;) {
       const left = Math.max(0, Math.ceil((end - Date.now()) / 1_000));
       const query = { wait: Math.min(left, ROUND) };
+      const asked = Date.now();
       const timeout = sending.timeout ?? (query.wait + 30) * 1_000;
       try {
         const record = await this.client.core.request("post", "/api/v1/intents/{intent_id}/leases",
@@ -102,6 +105,7 @@ export class Leases {
       } catch (refused) {
         const isTaken = refused instanceof EntenteError && refused.status === 409;
         if (!isTaken || Date.now() >= end) throw refused;
+        if (Date.now() - asked < PAUSE) await sleep(Math.min(PAUSE, end - Date.now()), sending.signal);
       }
     }
   }

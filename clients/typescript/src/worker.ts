@@ -1,7 +1,7 @@
 // A worker: claims jobs of an agent, runs them, and reports how they end, across restarts of the server and of itself.
 
 import type { Entente } from "./client.js";
-import type { JsonObject, Schemas, Sending } from "./core.js";
+import { type JsonObject, type Schemas, type Sending, randomId } from "./core.js";
 import { EntenteError } from "./errors.js";
 import type { ClaimedJob } from "./types.js";
 import { linked, sleep } from "./waiting.js";
@@ -58,6 +58,8 @@ const CLAIMED_AT_ONCE = 100;
 
 /** Milliseconds that a job may take to stop. */
 const LATE = 1_000;
+/** Pause in milliseconds between claims that the server does not let wait. */
+const REST = 1_000;
 
 /** Reports go on for as long as the server is away: a claim that is lost meanwhile is refused then. */
 const FOR_EVER: Sending = { repeatable: true, retryFor: Infinity };
@@ -81,7 +83,7 @@ export class RunningJob<Input = unknown, Checkpoint = unknown> {
   /** Events are sent one after the other, so that their order is theirs. */
   #last: Promise<unknown> = Promise.resolve();
   /** Of this claim: a job that was handed back is claimed again under the same number of its attempt. */
-  readonly #prefix = crypto.randomUUID();
+  readonly #prefix = randomId();
 
   constructor(readonly client: Entente, readonly claimed: ClaimedJob) {
     this.id = claimed.job_id;
@@ -203,6 +205,8 @@ export class Worker<Input = unknown, Checkpoint = unknown> {
   readonly running = new Map<string, RunningJob<Input, Checkpoint>>();
   #id = "";
   #interval = 10;
+  /** What the server has told the worker to do. */
+  #directive: "run" | "quiet" | "terminate" = "run";
   #registering: Promise<void> | undefined;
   readonly #stopping = new AbortController();
   readonly #handler: Handler<Input, Checkpoint>;
@@ -266,16 +270,23 @@ export class Worker<Input = unknown, Checkpoint = unknown> {
     const { signal } = this.#stopping;
     const { concurrency = 1 } = this.options;
     while (!signal.aborted) {
+      if (this.#directive !== "run") {
+        await sleep(REST, signal).catch(() => undefined);
+        continue;
+      }
       const room = concurrency - this.running.size;
       if (room <= 0) {
         await new Promise<void>((resolve) => { this.#wake = resolve; });
         continue;
       }
+      const asked = Date.now();
       try {
-        const body = { worker_id: this.#id, max: Math.min(room, CLAIMED_AT_ONCE), wait_sec: CLAIM, idempotency_key: crypto.randomUUID() };
+        const body = { worker_id: this.#id, max: Math.min(room, CLAIMED_AT_ONCE), wait_sec: CLAIM, idempotency_key: randomId() };
         const { jobs } = await this.client.core.request("post", "/api/v1/jobs/claim",
           { ...FOR_EVER, timeout: (CLAIM + 10) * 1_000, signal, body });
         for (const job of jobs) this.#start(new RunningJob<Input, Checkpoint>(this.client, job));
+        // The server does not let a worker wait that is to be quiet; the next heartbeat says so.
+        if (jobs.length === 0 && Date.now() - asked < REST) await sleep(REST, signal).catch(() => undefined);
       } catch (why) {
         if (signal.aborted) return;
         await this.#recover(why);
@@ -342,10 +353,11 @@ export class Worker<Input = unknown, Checkpoint = unknown> {
       try {
         const told = await this.client.core.request("post", "/api/v1/workers/{worker_id}/heartbeat", {
           ...FOR_EVER, signal: controller.signal, timeout: (this.#interval + 10) * 1_000, path: { worker_id: this.#id },
-          body: { state: "running", jobs, wait_sec: this.#interval },
+          body: { state: "running", jobs, directive: this.#directive, wait_sec: this.#interval },
         });
         for (const id of told.cancel) this.running.get(id)?.stopper.abort(new JobStopped("cancelled"));
         for (const id of told.lost) this.running.get(id)?.stopper.abort(new JobStopped("lost"));
+        this.#directive = told.directive;
         if (told.directive === "terminate") this.stop();
         // Early answers are for what was said above; the pause bounds how often they come.
         await sleep(100, signal);

@@ -14,6 +14,8 @@ class JobState:
         self.claimed = claimed
         self.cancelled = False
         self.lost = False
+        # Whether the function that works on it was interrupted, once.
+        self.interrupted = False
         # Whether its end, or its return, has been reported.
         self.ended = False
         self.reported = 0

@@ -70,7 +70,8 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._worker: Registered | None = None
-        self._quiet = False
+        # What the server has told the worker to do: `run`, `quiet` or `terminate`.
+        self._directive: Any = "run"
 
     def run(self) -> None:
         """Serves until it is stopped, by `stop`, SIGINT or SIGTERM; for programs without an event loop."""
@@ -165,7 +166,7 @@ class Worker:
         while not self._stopping.is_set():
             worker = await self._register() if self._worker is None or self._added.is_set() else self._worker
             free = self.concurrency - len(self._held)
-            if free == 0 or self._quiet:
+            if free == 0 or self._directive != "run":
                 running = [task for _, task in self._held.values()]
                 if running:
                     await asyncio.wait(running, timeout=REST, return_when=asyncio.FIRST_COMPLETED)
@@ -223,7 +224,7 @@ class Worker:
                 for state, _ in self._held.values()
                 if not state.ended and not state.lost
             ]
-            body: Any = {"state": "running", "jobs": held, "wait_sec": max(1, worker.heartbeat_interval_sec - 1)}
+            body: Any = {"state": "running", "jobs": held, "directive": self._directive, "wait_sec": max(1, worker.heartbeat_interval_sec - 1)}
             beat = asyncio.create_task(self._transport.call(api.worker_heartbeat(worker.worker_id, body).repeatable()))
             changed = asyncio.create_task(self._changed.wait())
             try:
@@ -239,7 +240,7 @@ class Worker:
 
     def _hear(self, said: WorkerDirectives) -> None:
         assert self._stopping is not None
-        self._quiet = said.directive == "quiet"
+        self._directive = said.directive
         if said.directive == "terminate":
             self._stopping.set()
         for job_id, signals in (said.signals or {}).items():
@@ -250,10 +251,10 @@ class Worker:
         for job_id, lost in [*((one, False) for one in said.cancel), *((one, True) for one in said.lost)]:
             if job_id in self._held:
                 state, task = self._held[job_id]
-                known_before = state.stopping
                 state.lost, state.cancelled = state.lost or lost, True
                 # A function in a thread cannot be interrupted: it hears it at its next report, or by `job.cancelled`.
-                if not known_before and inspect.iscoroutinefunction(self._handler):
+                if not state.interrupted and inspect.iscoroutinefunction(self._handler):
+                    state.interrupted = True
                     task.cancel()
 
     async def _work(self, state: JobState) -> None:

@@ -21,6 +21,17 @@ test("a write under a lease that was lost has no effect", async () => {
   assert.deepEqual((await channel.messages()).messages.map(({ payload }) => payload.n), [1, 3]);
 });
 
+test("two programs of one agent hold a lease in turn", async () => {
+  let asked = 0;
+  const counting = (...call) => ((asked += 1), fetch(...call));
+  const { researcher, intent } = await talk("in-turn", { fetch: counting });
+  const lease = await researcher.leases.acquire(intent.id, "report");
+  asked = 0;
+  await assert.rejects(researcher.leases.acquire(intent.id, "report", { wait: 3 }), { status: 409, code: "lease_held" });
+  assert.ok(asked >= 2 && asked <= 5, `${asked} requests`);
+  await lease.release();
+});
+
 test("a lease is renewed while it is held, and says when it is lost", async () => {
   const { researcher, intent } = await talk("renewals");
   const lease = await researcher.leases.acquire(intent.id, "*", { duration: 1 });

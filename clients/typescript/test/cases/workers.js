@@ -151,6 +151,27 @@ test("a server that is restarted under a worker, and lost answers, change nothin
   await stop();
 });
 
+test("a quiet worker asks rarely until it is to run again", async () => {
+  const agent = fresh();
+  const asked = [];
+  const counting = (to, ...call) => (asked.push(String(to)), fetch(to, ...call));
+  const { stop } = await work({ agent }, async () => "done", { fetch: counting });
+  const { workers } = await anybody().request("get", "/api/v1/workers", { query: {} });
+  const worker_id = workers.find(({ agents }) => agents.includes(`${agent}@1.0.0`)).worker_id;
+  const direct = (directive) => anybody().request("post", "/api/v1/workers/{worker_id}/directive", { path: { worker_id }, body: { directive } });
+  const pause = (seconds) => new Promise((resolve) => { setTimeout(resolve, seconds * 1_000); });
+  await direct("quiet");
+  await pause(2);
+  const job = await anybody().jobs.submit({ agent });
+  asked.length = 0;
+  await pause(2);
+  assert.ok(asked.length < 5, asked.join());
+  assert.equal((await job.record()).status, "pending");
+  await direct("run");
+  assert.equal(await job.result(), "done");
+  await stop();
+});
+
 test("what a job may do is asked before it does it", async () => {
   const agent = fresh();
   const { stop } = await work({ agent }, async (job) => {

@@ -15,6 +15,7 @@ from .._generated.answers import Lease, TaskBody
 from .._generated.requests import TaskVerb
 from .._request import Request
 from ..errors import ApiError, ConflictError, ConnectionLostError, EntenteError, LeaseError, NotFoundError
+from . import waiting
 from .transport import Transport
 from .waiting import Background
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # The longest time in seconds that one request waits in a lease's queue.
 LONGEST_WAIT = 25
+# Seconds between two requests that the server does not queue: of the agent's other programs only one holds the lease.
+PAUSE = 1.0
 
 
 class HeldLease:
@@ -70,6 +73,7 @@ class HeldLease:
         while True:
             left = until - time.monotonic()
             wait = min(LONGEST_WAIT, max(0, round(left)))
+            asked = time.monotonic()
             try:
                 self._lease = self._transport.call(api.acquire_lease(self._intent_id, self._body, wait=wait or None))
                 break
@@ -77,6 +81,8 @@ class HeldLease:
                 # The place in the queue is kept for some seconds.
                 if until - time.monotonic() < 1:
                     raise
+                if time.monotonic() - asked < PAUSE:
+                    waiting.sleep(PAUSE)
         if self._renews is not None:
             self._renews.start(self._body["duration_seconds"] / 3)
         return self
