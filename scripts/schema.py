@@ -44,7 +44,7 @@ AREAS = [
     ("OpenIntent: costs, failures and governance", "portfolios attachments costs retry_policies failures permits escalations violations coordinators suspensions"),
     ("OpenIntent: memory, triggers, tools and federation", "memory triggers vaults tool_grants tool_invocations federation"),
     ("ARCP", "agent_versions workers jobs job_claims job_limits job_retries budgets sessions credentials"),
-    ("ARCP: jobs after their submission", "job_labels job_failures job_reruns job_queues job_signals job_costs task_pushes"),
+    ("ARCP: jobs after their submission", "job_labels job_failures job_reruns job_queues job_signals job_costs lapsed_reservations task_pushes"),
     ("AEE", "envelopes mailboxes buses exchanges envelope_keys policy envelope_logs"),
     ("Binding moments", "moments"),
     ("Bridges", "bridges deadlocks bundles"),

@@ -413,7 +413,10 @@ impl Sweep {
             Self::StoppedJobs => jobs::apply_stops(&ctx.arcp).await,
             Self::Budgets => entente_bridges::budgets::follow_up(ctx, limit).await,
             Self::Reservations => reservations::expire_due(ctx, limit).await,
-            Self::Spending => spending::retention::forget(ctx, limit).await,
+            Self::Spending => {
+                let lapsed = jobs::forget_lapsed(&ctx.arcp, limit).await?;
+                Ok(spending::retention::forget(ctx, limit).await? + lapsed)
+            }
             Self::JobKeys => jobs::forget_keys(&ctx.arcp, limit).await,
             Self::EndedJobs => entente_bridges::retention::forget_jobs(ctx, limit).await,
             Self::Workers => {

@@ -2,12 +2,15 @@
 # made and settles it after it: 64 parallel calls overspend a budget by nothing.
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -35,10 +38,17 @@ model_list:
       mock_response: "litellm.InternalServerError"
       input_cost_per_token: 0.0001
       output_cost_per_token: 0.0001
+  - model_name: shaky
+    litellm_params:
+      model: openai/shaky
+      api_base: UPSTREAM
+      api_key: none
+      input_cost_per_token: 0.0001
+      output_cost_per_token: 0.0001
 litellm_settings:
   callbacks: litellm_budget.entente
   telemetry: false
-  num_retries: 0
+  num_retries: 1
 general_settings:
   master_key: %s
 """
@@ -52,17 +62,50 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
+class Upstream(BaseHTTPRequestHandler):
+    """An upstream of which each first attempt fails, and which remembers what it was asked."""
+
+    asked = []
+
+    def do_POST(self):
+        self.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        status, told = 500, {"error": {"message": "not yet", "type": "server_error"}}
+        if len(self.asked) % 2 == 0:
+            said = {"role": "assistant", "content": "At last."}
+            usage = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
+            choices = [{"index": 0, "message": said, "finish_reason": "stop"}]
+            status, told = 200, {"id": "x", "object": "chat.completion", "created": 1, "model": "shaky", "choices": choices, "usage": usage}
+        content = json.dumps(told).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture(scope="module")
-def proxy(url, tmp_path_factory):
+def upstream():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def proxy(url, upstream, tmp_path_factory):
     """A proxy on this machine, which asks the server under test."""
     place = tmp_path_factory.mktemp("litellm")
-    (place / "config.yaml").write_text(CONFIG % MASTER)
+    (place / "config.yaml").write_text((CONFIG % MASTER).replace("UPSTREAM", upstream))
     (place / "litellm_budget.py").write_text((ROOT / "examples" / "litellm_budget.py").read_text())
     port = free_port()
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ENTENTE_", "DATABASE_URL"))}
     settings = {
         "ENTENTE_URL": url,
         "ENTENTE_API_KEY": SERVICE,
+        "ENTENTE_MAX_TOKENS": "100",
         # Nothing is fetched from elsewhere.
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "LITELLM_TELEMETRY": "False",
@@ -99,8 +142,8 @@ def budget(url, operator):
     admin.delete(path)
 
 
-def called(proxy: str, body: dict) -> httpx.Response:
-    return httpx.post(f"{proxy}/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {MASTER}"}, timeout=60)
+def called(proxy: str, body: dict, key: str = MASTER, **headers: str) -> httpx.Response:
+    return httpx.post(f"{proxy}/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {key}", **headers}, timeout=60)
 
 
 def settled(budget) -> dict:
@@ -131,6 +174,26 @@ def test_a_call_that_fails_costs_nothing(proxy, budget):
     answer = called(proxy, CALL | {"model": "broken"})
     assert answer.status_code >= 400
     assert settled(budget)["spent"] == before["spent"]
+
+
+def test_a_call_id_of_the_client_pays_for_one_call(proxy, budget):
+    before = settled(budget)
+    answers = [called(proxy, CALL, **{"x-litellm-call-id": "again"}) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    cost = sum(Decimal(answer.json()["usage"]["total_tokens"]) * Decimal("0.0001") for answer in answers)
+    assert settled(budget)["spent"] == before["spent"] + cost
+
+
+def test_an_attempt_that_fails_leaves_the_next_one_its_cost(proxy, budget):
+    Upstream.asked.clear()
+    answer = called(proxy, {"model": "shaky", "messages": CALL["messages"]})
+    assert answer.status_code == 200, answer.text
+    # A call that does not limit its answer is limited to what is reserved.
+    assert [asked["max_tokens"] for asked in Upstream.asked] == [100, 100]
+    end = time.monotonic() + 30
+    while (usage := settled(budget))["spent"] != Decimal("0.002"):
+        assert time.monotonic() < end, usage
+        time.sleep(0.1)
 
 
 def test_a_stop_reaches_the_gateway(proxy, budget, url, operator):

@@ -246,12 +246,9 @@ impl Loaded {
 
     async fn artifacts(&self, visit: &Visit) -> Result<Vec<Artifact>, Failed> {
         let job = &self.conversation.job;
-        let mut all: Vec<Artifact> = Vec::new();
         let references = self.conversation.references.iter();
-        for artifact in references.filter_map(|event| artifacts::of_reference(event.job_seq, &event.body)) {
-            all.retain(|known| known.artifact_id != artifact.artifact_id);
-            all.push(artifact);
-        }
+        let mut found: Vec<Artifact> =
+            references.filter_map(|event| artifacts::of_reference(event.job_seq, &event.body)).collect();
         if let Some(streamed) = &job.streamed {
             let ctx = &visit.api.ctx;
             let bytes = jobs::chunks(ctx, job.id, &streamed.result_id, job.last_seq, RESULT_BYTES).await?;
@@ -261,10 +258,10 @@ impl Loaded {
                 Some(bytes) => Some(artifacts::of_bytes(streamed.encoding, &bytes)),
                 None => self.state.is_terminal().then(|| Part { url: Some(url), ..Part::default() }),
             };
-            all.extend(part.map(|part| Artifact::of(&streamed.result_id, vec![part])));
+            found.extend(part.map(|part| Artifact::of(&streamed.result_id, vec![part])));
         }
-        all.extend(self.end.iter().flat_map(End::artifacts));
-        Ok(all)
+        found.extend(self.end.iter().flat_map(End::artifacts));
+        Ok(artifacts::latest(found))
     }
 }
 

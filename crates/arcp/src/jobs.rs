@@ -80,7 +80,7 @@ pub use rotation::{Rotated, rotate};
 pub use stopping::apply_stops;
 pub(crate) use streaming::versions;
 pub use streaming::{everything, poll_pending, resume_everything, start_of_everything};
-pub use time::{expire_due, forget_keys};
+pub use time::{expire_due, forget_keys, forget_lapsed};
 pub use turn::{
     Claims, JobReport, ReportFailure, Reports, claim_within, claimed_before, concealed, intents_of,
     lock_within, report_within,

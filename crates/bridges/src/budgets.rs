@@ -47,9 +47,13 @@ pub async fn follow_up(ctx: &Ctx, limit: i64) -> Outcome<u64> {
             done += u64::from(tell(ctx, &one, &usage, &threshold).await?);
         }
         match (asked, one.moment_id) {
-            (None, _) => {}
+            // An answer counts, whatever the threshold says by now.
+            (_, Some(moment)) => done += u64::from(heed(ctx, &one, &usage, moment).await?),
             (Some(asked), None) => done += u64::from(ask(ctx, &one, &usage, &asked).await?),
-            (Some(_), Some(moment)) => done += u64::from(heed(ctx, &one, &usage, moment).await?),
+            // Nobody is to be asked any more.
+            (None, None) => {
+                reached::handle(&mut *ctx.pool.acquire().await?, &one, ctx.now()).await?;
+            }
         }
     }
     Ok(done)
@@ -115,6 +119,7 @@ async fn ask(ctx: &Ctx, one: &Reached, usage: &Usage, asked: &Asked) -> Outcome<
     let ask = MomentAsk {
         agent_id: SYSTEM.to_owned(),
         principal_id: asked.person.clone(),
+        hatch_justification: Some("The server asks, and cannot talk about it.".to_owned()),
         corr: Some(format!("{}/{}/{}", usage.budget.id, rfc3339(one.starts_at), one.percent)),
         ..MomentAsk::default()
     };
@@ -123,6 +128,8 @@ async fn ask(ctx: &Ctx, one: &Reached, usage: &Usage, asked: &Asked) -> Outcome<
             reached::asked(&mut work.tx, one, moment).await?;
             work.conclude(&ctx.moments).await?;
         }
+        // Too many questions just now: it is asked later.
+        Err(AppError::Refused(refusal)) if refusal.retry_after_seconds.is_some() => return Ok(false),
         Err(AppError::Refused(refusal)) => {
             drop(work);
             tracing::warn!(budget = %usage.budget.id, person = asked.person, %refusal, "a person could not be asked about a budget");
@@ -152,22 +159,24 @@ fn brief(one: &Reached, usage: &Usage) -> Value {
         "recommendations": ["Look at what it is spent on before raising the limit: GET /api/v1/spend."],
         "offer": format!("The budget has all of it: GET /api/v1/budgets/{}.", budget.id),
         "question": {
-            "stem": format!("How shall {scope} go on?"),
+            "stem": format!("How shall {scope} go on, with {} % of the budget \"{}\" spent?", one.percent, budget.name),
             "options": [
-                { "label": raise(quarter(usage)), "reasoning": "For work that is nearly done." },
-                { "label": raise(budget.limit), "reasoning": "For work that needs as much again." },
+                { "label": raise(quarter(one)), "reasoning": "For work that is nearly done." },
+                { "label": raise(one.limit), "reasoning": "For work that needs as much again." },
                 { "label": format!("Stop {scope} now"), "reasoning": "Running jobs are told to end, and nothing new starts." },
                 { "label": "Go on with what is left", "reasoning": "Nothing changes." },
             ],
             "recommended_idx": 3,
-            "hatches": { "free_text": true, "dialogue": true },
+            // The server cannot talk. In deliberation, the person would refuse its every later question.
+            "hatches": { "free_text": true, "dialogue": false },
         },
         "meta": { "decision_class": "budget.threshold" },
     })
 }
 
-fn quarter(usage: &Usage) -> Amount {
-    usage.budget.limit.extrapolated(4, 1).unwrap_or_default()
+/// A quarter of the limit that the question names.
+fn quarter(one: &Reached) -> Amount {
+    one.limit.extrapolated(4, 1).unwrap_or_default()
 }
 
 /// Does what the person has chosen, once the question has ended.
@@ -185,8 +194,8 @@ async fn heed(ctx: &Ctx, one: &Reached, usage: &Usage, moment: MomentId) -> Outc
     }
     let by = moment.resolution.as_ref().map_or(SYSTEM, |settled| settled.by.as_str()).to_owned();
     let raise = match chosen(&moment) {
-        Some(QUARTER) => Some(quarter(usage)),
-        Some(DOUBLE) => Some(usage.budget.limit),
+        Some(QUARTER) => Some(quarter(one)),
+        Some(DOUBLE) => Some(one.limit),
         _ => None,
     };
     // The answer concerns the window that was asked about; if that is over, there is nothing to raise.

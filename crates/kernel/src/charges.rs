@@ -31,6 +31,8 @@ pub struct Charge {
     pub held: Amount,
     /// Reservation of that amount.
     pub reservation: Option<ReservationId>,
+    /// Reservation that the cost was reserved by: up to its amount it is charged to the window that it was taken from.
+    pub settles: Option<ReservationId>,
     /// Job that it belongs to.
     pub job: Option<JobId>,
     /// Provider of the resource.
@@ -138,6 +140,7 @@ struct ChargeRow<'a> {
     spent: String,
     held: String,
     reservation_id: Option<String>,
+    settles: Option<String>,
     principal_id: &'a str,
     agent: &'a str,
     intent_id: Option<String>,
@@ -163,6 +166,7 @@ fn charge_rows<'a>(ctx: &Ctx, charges: &'a [Charge], now: Timestamp) -> Vec<Char
         spent: one.spent.to_string(),
         held: one.held.to_string(),
         reservation_id: one.reservation.map(|id| id.uuid().to_string()),
+        settles: one.settles.map(|id| id.uuid().to_string()),
         principal_id: &one.act.principal,
         agent: one.act.agent(),
         intent_id: one.act.intent.map(|id| id.uuid().to_string()),
@@ -193,25 +197,29 @@ async fn write(
         Row,
         r#"-- charges::apply
          WITH freed AS (
-             DELETE FROM budget_holds WHERE reservation_id = ANY($1) RETURNING budget_id, starts_at, amount),
+             DELETE FROM budget_holds WHERE reservation_id = ANY($1)
+             RETURNING reservation_id, budget_id, starts_at, amount),
          asked AS (
              SELECT * FROM jsonb_to_recordset($2::text::jsonb)
-                 AS a (n integer, id uuid, unit text, spent numeric, held numeric, reservation_id uuid, principal_id text,
-                       agent text, intent_id uuid, key_id uuid, job_id uuid, provider text, model text)),
+                 AS a (n integer, id uuid, unit text, spent numeric, held numeric, reservation_id uuid, settles uuid,
+                       principal_id text, agent text, intent_id uuid, key_id uuid, job_id uuid, provider text, model text)),
          named AS (SELECT * FROM jsonb_to_recordset($3::text::jsonb) AS s (n integer, kind text, name text)),
          logged AS (
              INSERT INTO spend (id, at, principal_id, agent, intent_id, key_id, job_id, provider, model, unit, amount)
              SELECT id, $4, principal_id, agent, intent_id, key_id, job_id, provider, model, unit, spent
              FROM asked WHERE spent > 0),
          payers AS (
-             SELECT a.reservation_id, a.spent, a.held, b.id AS budget_id,
-                    budget_window_start(b.period, b.time_zone, $4) AS starts_at
+             SELECT a.reservation_id, a.held, b.id AS budget_id,
+                    budget_window_start(b.period, b.time_zone, $4) AS starts_at,
+                    f.starts_at AS held_since, least(a.spent, coalesce(f.amount, 0)) AS reserved,
+                    a.spent - least(a.spent, coalesce(f.amount, 0)) AS spent
              FROM (SELECT n, kind, name FROM named
                    UNION ALL
                    SELECT s.n, 'team', m.team FROM named s JOIN team_members m ON m.principal_id = s.name
                    WHERE s.kind = 'principal') s
              JOIN budgets b ON b.scope = s.kind AND b.subject = s.name AND b.closed_at IS NULL
-             JOIN asked a ON a.n = s.n AND a.unit = b.unit),
+             JOIN asked a ON a.n = s.n AND a.unit = b.unit
+             LEFT JOIN freed f ON f.reservation_id = a.settles AND f.budget_id = b.id),
          kept AS (
              INSERT INTO budget_holds (reservation_id, budget_id, starts_at, amount)
              SELECT reservation_id, budget_id, starts_at, sum(held) FROM payers
@@ -219,6 +227,7 @@ async fn write(
          moves AS (
              SELECT budget_id, starts_at, sum(spent) AS spent, sum(held) AS held, sum(freed) AS freed
              FROM (SELECT budget_id, starts_at, spent, held, 0 AS freed FROM payers
+                   UNION ALL SELECT budget_id, held_since, reserved, 0, 0 FROM payers WHERE held_since IS NOT NULL
                    UNION ALL SELECT budget_id, starts_at, 0, 0, amount FROM freed) AS m
              GROUP BY budget_id, starts_at),
          moved AS (
@@ -390,6 +399,31 @@ pub fn require_allowed(usages: &[Usage], capability: &str, target: &str) -> Resu
         usage.require_allowed(capability, target)?;
     }
     Ok(())
+}
+
+/// Requires of those budgets of an act that a reservation took nothing from what [`require_allowed`] does: they may be in
+/// other units.
+///
+/// # Errors
+/// As [`require_allowed`].
+pub fn require_others_allowed(
+    usages: &[Usage],
+    paid: &[Paid],
+    capability: &str,
+    target: &str,
+) -> Result<(), Refusal> {
+    unpaid(usages, paid).try_for_each(|usage| {
+        usage.require_left()?;
+        usage.require_allowed(capability, target)
+    })
+}
+
+/// Returns those budgets that a reservation took nothing from.
+pub(crate) fn unpaid<'a>(usages: &'a [Usage], paid: &'a [Paid]) -> impl Iterator<Item = &'a Usage> {
+    let has_paid = |usage: &Usage| {
+        paid.iter().any(|one| one.usage.budget.id == usage.budget.id && one.held != Amount::ZERO)
+    };
+    usages.iter().filter(move |usage| !has_paid(usage))
 }
 
 /// Parses a stored amount.

@@ -39,7 +39,7 @@ async fn take_back(pool: &Pool) {
             DROP COLUMN gate, DROP COLUMN slotted;
         ALTER TABLE jobs DROP COLUMN concurrency;
         ALTER TABLE checkpoints DROP COLUMN spent;
-        DROP TABLE job_labels, job_failures, job_reruns, job_queues, job_signals, job_costs, task_pushes;
+        DROP TABLE job_labels, job_failures, job_reruns, job_queues, job_signals, job_costs, lapsed_reservations, task_pushes;
         ALTER TABLE job_clock DROP COLUMN signals_sent, DROP COLUMN signals_acked;
         DROP INDEX jobs_by_trace, jobs_by_intent;
         DROP FUNCTION stop_concerns, budget_window_start, budget_window_end;

@@ -1378,9 +1378,9 @@ export interface paths {
         /**
          * Judge a request for a gateway (Envoy `ext_authz`)
          * @description Envoy's HTTP authorization service with `path_prefix: /api/v1/ext-authz`: 200 lets the request pass, anything else is its
-         *     answer. The request's own key is asked for; the headers `x-entente-intent`, `-model`, `-tool`, `-provider`, `-call-id`
-         *     and `-reserve` (`USD=0.02`, several separated by commas) say what it is about. With an amount, the answer has the header
-         *     `x-entente-reservation`, to settle by.
+         *     answer. The request's own key is asked for; the headers `x-entente-intent`, `-job`, `-model`, `-tool`, `-provider`, `-call-id`
+         *     and `-reserve` (`USD=0.02`, several separated by commas) say what it is about: the gateway sets them, and removes those
+         *     that its clients send. With an amount, the answer has the header `x-entente-reservation`, to settle by.
          */
         get: operations["ext_authz"];
     };
@@ -2683,7 +2683,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Settle a reservation */
+        /**
+         * Settle a reservation
+         * @description What was spent under a reservation that ended with its claim or its job is charged for a day more, under the token of that
+         *     claim: a settlement that comes late is not lost.
+         */
         post: operations["settle_reservation"];
     };
     "/api/v1/jobs/{job_id}/resolve": {
@@ -3511,7 +3515,7 @@ export interface paths {
         /**
          * Settle a reservation
          * @description The cost is charged, and what was reserved is released, at once. A cost above the reserved amount is charged all the
-         *     same: the money is spent. Settling again changes nothing.
+         *     same, and one whose reservation has expired or was released: the money is spent. Settling again changes nothing.
          */
         post: operations["settle_spend"];
     };
@@ -9975,7 +9979,7 @@ export interface components {
         NewSpendReservation: {
             /** @description Agent that makes it; defaults to the acting agent. */
             agent_id?: string | null;
-            /** @description The client's id for the call: the same call again gets the same reservation. */
+            /** @description The client's id for the call: while its reservation holds the amounts, the same call again gets the same one. */
             call_id?: string | null;
             /**
              * Format: int32
@@ -9984,6 +9988,8 @@ export interface components {
             expires_in?: number | null;
             /** @description Intent that it is for. */
             intent_id?: string | null;
+            /** @description Job that it is for: then whoever submitted the job spends, with its intent. The key must be able to act as that principal. */
+            job_id?: string | null;
             /** @description Model that is called. */
             model?: string | null;
             /** @description Principal on whose behalf it is made; defaults to the key's. The key must be able to act as it. */

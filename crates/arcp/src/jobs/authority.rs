@@ -13,13 +13,14 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::charges;
 use entente_kernel::charges::Charge;
 use entente_kernel::cost_limits;
-use entente_kernel::{AppError, Caller, Outcome};
+use entente_kernel::{AppError, Caller, Outcome, Tx};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::claim_tokens::token_digest;
 use super::locked::{Call, JobChange, LockedJobs};
 use super::reading::conceal;
+use super::records::lapsed;
 use super::{budgets, log, rows};
 use crate::Ctx;
 
@@ -61,6 +62,8 @@ pub async fn authorize(
     ask: OperationAsk,
 ) -> Outcome<Allowed> {
     caller.require(Scope::JobsWork)?;
+    // A stop of the worker's principal or key holds as well as one of the job.
+    ctx.stops.objection(caller, &caller.agent, None).map_or(Ok(()), Err)?;
     let done = authorize_held(ctx, id, token, ask).await;
     conceal(ctx, caller, id, done).await
 }
@@ -125,9 +128,14 @@ async fn judge_shared(
     let paid = charges::apply(ctx, conn, &wanted, &[], now).await?;
     let shared: BTreeSet<&str> = paid.iter().map(|one| one.usage.budget.unit.as_str()).collect();
     let own = change.reserve(fresh, amounts, &call, &shared);
-    let allowed = own.and_then(|()| {
+    let mut allowed = own.and_then(|()| {
         paid.iter().try_for_each(|one| one.usage.require_allowed(&ask.capability, &ask.target))
     });
+    if allowed.is_ok() && ctx.stops.has_budgets() {
+        // Budgets in other units judge the operation as well, although it takes nothing from them.
+        let usages = charges::of_act(conn, &act, now).await?;
+        allowed = charges::require_others_allowed(&usages, &paid, &ask.capability, &ask.target);
+    }
     let judged = match allowed {
         Ok(()) => charges::require_room(conn, &paid, now).await?,
         Err(refusal) => Err(refusal),
@@ -172,10 +180,11 @@ async fn authorize_unlocked(
 
 /// Settles a reservation and returns the job's remaining budget.
 ///
-/// The reserved amounts are put back and `cost` is charged instead; an empty cost charges nothing.
+/// The reserved amounts are put back and `cost` is charged instead; an empty cost charges nothing. A reservation that lapsed with
+/// its claim or its job is charged for a day more, under the token of that claim.
 ///
 /// # Errors
-/// The claim is lost; there is no such reservation; a cost is below zero.
+/// The claim is lost, and had no such reservation; there is no such reservation; a cost is below zero.
 pub async fn settle(
     ctx: &Ctx,
     caller: &Caller,
@@ -200,7 +209,11 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
     check_cost(cost)?;
     let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
     let mut change = locked.change(id)?;
-    change.job().hold(&token_digest(token), change.now())?;
+    if let Err(lost) = change.job().hold(&token_digest(token), change.now()) {
+        return settle_lapsed(ctx, (tx, locked), id, token, reservation, cost)
+            .await?
+            .ok_or_else(|| lost.into());
+    }
     if let Err(unknown) = settle_on(&mut change, reservation, cost) {
         // The first answer was lost and this is a retry: the reservation is settled only once.
         let settled = log::known(&mut tx, &[(id, settling(reservation))]).await?;
@@ -210,6 +223,30 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
     locked.apply(change);
     locked.conclude(ctx, tx).await?;
     Ok(left)
+}
+
+/// Settles a reservation that ended with the claim or the job, within a day: the money is spent. `None` if the claim with this
+/// token had no such reservation.
+async fn settle_lapsed(
+    ctx: &Ctx,
+    (mut tx, mut locked): (Tx, LockedJobs),
+    id: JobId,
+    token: &str,
+    reservation: &str,
+    cost: &Budget,
+) -> Outcome<Option<Budget>> {
+    let Ok(named) = reservation.parse::<ReservationId>() else { return Ok(None) };
+    let found = lapsed::settle(&mut tx, id, named, &token_digest(token), ctx.now()).await?;
+    let Some(found) = found else { return Ok(None) };
+    let mut change = locked.change(id)?;
+    if !found.is_first {
+        return Ok(Some(change.remaining()));
+    }
+    change.charge_late(found.model, cost)?;
+    let left = change.remaining();
+    locked.apply(change);
+    locked.conclude(ctx, tx).await?;
+    Ok(Some(left))
 }
 
 /// Settles a reservation of a job that its worker holds.
@@ -228,6 +265,7 @@ pub(super) fn settle_on(change: &mut JobChange, reservation: &str, cost: &Budget
         change.append("metric", change.now(), body.to_string(), key);
         change.charge(currency, *amount, None)?;
     }
+    change.settles = None;
     Ok(())
 }
 

@@ -182,6 +182,7 @@ async fn delegate_by_event(
 /// The claim is lost; the job may not delegate to that agent; the child would exceed the job's authority.
 pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: Submit) -> Outcome<Accepted> {
     caller.require(Scope::JobsWork)?;
+    ctx.stops.objection(caller, &caller.agent, None).map_or(Ok(()), Err)?;
     let done = match delegate_held(ctx, id, token, said, None).await {
         Ok((Verdict::Made(child), _)) => Ok(*child),
         Ok((Verdict::Refused(refusal), _)) => Err(refusal.into()),

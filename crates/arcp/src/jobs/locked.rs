@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::ask::no_job;
 use entente_domain::arcp::jobs::{Job, JobStatus};
+use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, ReservationId, SessionId};
 use entente_domain::refusal::{Code, Refusal};
@@ -35,7 +36,7 @@ use super::attempts::{self, Attempt, AttemptChange, checkpoints};
 use super::budgets::{self, Reservation};
 use super::claims::gates;
 use super::log::{self, Stored};
-use super::records::costs;
+use super::records::{costs, lapsed};
 use super::{rows, writes};
 use crate::Ctx;
 use crate::jobs::locked::bills::Bills;
@@ -64,6 +65,7 @@ pub(super) struct LockedJobs {
     counted: BTreeSet<SessionId>,
     made: Vec<Reservation>,
     gone: Vec<ReservationId>,
+    lapsed: Vec<(Reservation, Digest)>,
     ended: Vec<JobId>,
     events: Vec<Stored>,
     /// Attempts that ended without ending their jobs.
@@ -134,6 +136,7 @@ impl LockedJobs {
             counted: BTreeSet::new(),
             made: Vec::new(),
             gone: Vec::new(),
+            lapsed: Vec::new(),
             ended: Vec::new(),
             events: Vec::new(),
             attempts: Vec::new(),
@@ -187,6 +190,8 @@ impl LockedJobs {
             ended: false,
             spent: BTreeSet::new(),
             charges: Vec::new(),
+            settles: None,
+            lapsed: Vec::new(),
             model: None,
             made: Vec::new(),
             gone: Vec::new(),
@@ -230,6 +235,7 @@ impl LockedJobs {
         self.reserved.insert(id, change.reserved);
         self.made.extend(change.made);
         self.gone.extend(change.gone);
+        self.lapsed.extend(change.lapsed);
         self.events.extend(change.events);
         self.jobs.insert(id, job);
     }
@@ -250,6 +256,7 @@ impl LockedJobs {
             self.made.iter().filter(|made| !self.gone.contains(&made.id)).cloned().collect();
         budgets::reserve(conn, &kept, self.now).await?;
         budgets::forget(conn, &self.gone).await?;
+        lapsed::insert(conn, &self.lapsed, self.now).await?;
         costs::add(conn, &std::mem::take(&mut self.costs)).await?;
         self.save_bills(ctx, conn).await?;
         self.save_failures(conn).await?;

@@ -177,6 +177,34 @@ pub async fn after(
     Ok(rows.into_iter().map(Stored::from).collect())
 }
 
+/// The pieces of a job's streamed results after one event and up to another, oldest first: at most `limit`, which together stay
+/// below `bytes` before the last one.
+pub(super) async fn chunks(
+    conn: &mut PgConnection,
+    job: JobId,
+    after: i64,
+    upto: i64,
+    limit: i64,
+    bytes: i64,
+) -> Outcome<Vec<Stored>> {
+    let rows = select!(
+        "job_events::chunks",
+        "JOIN (SELECT job_seq, sum(octet_length(body)) OVER (ORDER BY job_seq) - octet_length(body) AS before
+               FROM (SELECT job_seq, body FROM job_events
+                     WHERE job_id = $1 AND job_seq > $2 AND job_seq <= $3 AND kind = 'result_chunk' ORDER BY job_seq LIMIT $4) p) n
+         ON n.job_seq = e.job_seq
+         WHERE e.job_id = $1 AND n.before < $5 ORDER BY e.job_seq",
+        job.uuid(),
+        after,
+        upto,
+        limit,
+        bytes
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(Stored::from).collect())
+}
+
 /// The events of a kind up to one of them: the last `limit`, oldest first.
 pub(super) async fn of_kind(
     conn: &mut PgConnection,

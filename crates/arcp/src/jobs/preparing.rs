@@ -69,6 +69,8 @@ async fn keep(
     if line_ended {
         return Err(childless().into());
     }
+    // It may have been stopped while its credentials were made.
+    ctx.stops.require_none(&job.act())?;
     if !writes::ready(&mut tx, job.id).await? {
         return Ok(None);
     }

@@ -39,6 +39,7 @@ pub async fn rotate(
     value: Option<String>,
 ) -> Outcome<Rotated> {
     caller.require(Scope::JobsWork)?;
+    ctx.stops.objection(caller, &caller.agent, None).map_or(Ok(()), Err)?;
     let done = rotate_held(ctx, id, token, credential, value).await;
     conceal(ctx, caller, id, done).await
 }

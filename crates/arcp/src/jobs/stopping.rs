@@ -1,12 +1,14 @@
 //! Jobs of stopped subjects: the running ones are told to end, with the grace time of a cancellation (ARCP §7.4), and their
 //! credentials are revoked at once (§9.8.2); the pending ones leave the queue until the stop is lifted. Table
-//! `stopped_jobs`.
+//! `stopped_jobs`. A pending job whose submitter, or former worker, has credentials for it ends: they are revoked, and without
+//! them it could not run later. A stop of a worker's principal concerns the jobs that the worker runs.
 //!
 //! This repeats as long as a stop is in force: jobs can become pending or running later, on a server that did not know of
 //! the stop, after a pause, or when credentials have come.
 
 use std::collections::BTreeMap;
 
+use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::{Cancel, JobStatus};
 use entente_domain::ids::JobId;
 use entente_kernel::Outcome;
@@ -49,31 +51,41 @@ async fn end(ctx: &Ctx, stopped: &BTreeMap<JobId, String>) -> Outcome<u64> {
     let now = ctx.now();
     let mut locked = LockedJobs::take(&mut tx, &ids, &intents, now).await?;
     let due_at = now + ctx.state.jobs.cancel_grace;
-    let mut told = Vec::new();
     for (id, reason) in stopped {
         let Ok(mut change) = locked.change(*id) else { continue };
-        if change.job().status != JobStatus::Running || change.job().cancel.is_some() {
-            continue;
+        let reason = format!("Stopped: {reason}");
+        match change.job().status {
+            JobStatus::Pending => change.fail(Fault::Cancelled, &reason, None, None)?,
+            JobStatus::Running if change.job().cancel.is_none() => {
+                change.job_mut().cancel = Some(Cancel { reason, due_at });
+            }
+            _ => continue,
         }
-        change.job_mut().cancel = Some(Cancel { reason: format!("Stopped: {reason}"), due_at });
         locked.apply(change);
-        told.push(*id);
     }
-    credentials::end_of_jobs(&mut tx, &told, now).await?;
+    // Also of those that were told to end before.
+    credentials::end_of_jobs(&mut tx, &ids, now).await?;
     locked.conclude(ctx, tx).await?;
     ctx.state.provisioners.ring();
-    Ok(u64::try_from(told.len()).unwrap_or(u64::MAX))
+    Ok(u64::try_from(ids.len()).unwrap_or(u64::MAX))
 }
 
-/// Running jobs that were not told to end, with the reason of their stop.
+/// Running jobs that were not told to end, and jobs with credentials, each with the reason of its stop.
 async fn running(conn: &mut PgConnection) -> Outcome<BTreeMap<JobId, String>> {
     let rows = sqlx::query!(
-        "-- job_clock::stopped_running
-         SELECT c.job_id, s.reason FROM job_clock c JOIN jobs j ON j.id = c.job_id
+        r#"-- job_clock::stopped_running
+         SELECT c.job_id AS "job_id!", s.reason AS "reason!" FROM job_clock c JOIN jobs j ON j.id = c.job_id
+         LEFT JOIN workers w ON w.id = c.worker_id
+         JOIN stops s ON s.lifted_at IS NULL
+             AND (stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id)
+                  OR stop_concerns(s.scope, s.subject, s.subject_id, w.principal, w.principal, w.principal, NULL, NULL))
+         WHERE c.due_at IS NOT NULL AND c.status = 'running' AND c.cancel_due_at IS NULL
+         UNION ALL
+         SELECT c.job_id, s.reason FROM credentials k JOIN job_clock c ON c.job_id = k.job_id JOIN jobs j ON j.id = c.job_id
          JOIN stops s ON s.lifted_at IS NULL
              AND stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id)
-         WHERE c.due_at IS NOT NULL AND c.status = 'running' AND c.cancel_due_at IS NULL
-         ORDER BY c.job_id LIMIT $1",
+         WHERE k.state = 'live' AND c.status IN ('pending', 'running')
+         ORDER BY 1 LIMIT $1"#,
         BATCH
     )
     .fetch_all(conn)
@@ -83,8 +95,13 @@ async fn running(conn: &mut PgConnection) -> Outcome<BTreeMap<JobId, String>> {
 
 /// Puts jobs whose stop was lifted back into the queue, and wakes workers; returns how many.
 async fn give_back(ctx: &Ctx) -> Outcome<u64> {
-    let agents = writes::give_back_unstopped(&mut *ctx.pool.acquire().await?).await?;
-    let count = u64::try_from(agents.len()).unwrap_or(u64::MAX);
-    agents.into_iter().for_each(|agent| ctx.feed.wake(WakeKey::Work(agent)));
-    Ok(count)
+    let mut count = 0;
+    loop {
+        let agents = writes::give_back_unstopped(&mut *ctx.pool.acquire().await?, LARGE_BATCH).await?;
+        if agents.is_empty() {
+            return Ok(count);
+        }
+        count += u64::try_from(agents.len()).unwrap_or(u64::MAX);
+        agents.into_iter().for_each(|agent| ctx.feed.wake(WakeKey::Work(agent)));
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::TimeDelta;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::wire::ErrorPayload;
 use entente_domain::arcp::jobs::{Due, GRACE_SECONDS, Job, JobStatus};
@@ -19,11 +20,15 @@ use sqlx::PgConnection;
 use super::claims::gates;
 use super::locked::LockedJobs;
 use super::log::{self, Stored};
+use super::records::lapsed;
 use super::{rows, writes};
 use crate::Ctx;
 
 /// Jobs released at once: those due at one second start in the order of the queue, not in that of the batches.
 const TOGETHER: i64 = 10_000;
+
+/// Time for which what was spent under a reservation that lapsed is charged.
+const LATEST: TimeDelta = TimeDelta::days(1);
 
 /// Workers woken for jobs of one agent; each that takes a job of many wakes the next one.
 const WOKEN: usize = 32;
@@ -148,4 +153,12 @@ fn why(job: &Job, fault: Fault, now: Timestamp) -> String {
 pub async fn forget_keys(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let before = ctx.now() - ctx.settings.idempotency_window;
     writes::forget_keys(&ctx.pool, before, limit).await
+}
+
+/// Forgets up to `limit` reservations that lapsed so long ago that nothing spent under them is charged any more.
+///
+/// # Errors
+/// The database query fails.
+pub async fn forget_lapsed(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    lapsed::forget(&ctx.pool, ctx.now() - LATEST, limit).await
 }

@@ -503,18 +503,20 @@ pub(super) async fn hold_back_stopped(conn: &mut PgConnection, limit: i64) -> Ou
     Ok(held.rows_affected())
 }
 
-/// Puts jobs whose stop was lifted back into the queue; returns the agent of each.
-pub(super) async fn give_back_unstopped(conn: &mut PgConnection) -> Outcome<Vec<String>> {
+/// Puts up to `limit` jobs whose stop was lifted back into the queue; returns the agent of each.
+pub(super) async fn give_back_unstopped(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<String>> {
     let agents = sqlx::query_scalar!(
         "-- job_clock::give_back_unstopped
          WITH free AS (
-             DELETE FROM stopped_jobs h USING jobs j
-             WHERE j.id = h.job_id AND NOT EXISTS (
+             SELECT h.job_id FROM stopped_jobs h JOIN jobs j ON j.id = h.job_id
+             WHERE NOT EXISTS (
                  SELECT 1 FROM stops s WHERE s.lifted_at IS NULL
                    AND stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id))
-             RETURNING h.job_id)
+             ORDER BY h.job_id LIMIT $1 FOR UPDATE OF h SKIP LOCKED),
+         gone AS (DELETE FROM stopped_jobs h USING free f WHERE h.job_id = f.job_id)
          UPDATE job_clock c SET parked = false FROM free f
-         WHERE f.job_id = c.job_id AND c.status = 'pending' RETURNING c.agent"
+         WHERE f.job_id = c.job_id AND c.status = 'pending' RETURNING c.agent",
+        limit
     )
     .fetch_all(conn)
     .await?;

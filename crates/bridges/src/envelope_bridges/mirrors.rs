@@ -155,7 +155,10 @@ async fn post(
     let once = Idempotency::new(&key, "mirror", envelope.id.as_bytes())?;
     let (intent_id, draft) = (home_id, draft(bridge, envelope, content, job.as_deref())?);
     // A bridge in a loop rests, as with any other refusal.
-    let objection = ctx.loops.objection(&draft.sender, intent_id, &*ctx.clock);
+    let objection = ctx
+        .stops
+        .objection(&run.caller, &draft.sender, Some(intent_id))
+        .or_else(|| ctx.loops.objection(&draft.sender, intent_id, &*ctx.clock));
     let command = Command {
         channel_id: mirror.channel_id,
         intent_id,

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::messages::{Part, objects_of};
+use super::messages::{Part, object, objects_of};
 use crate::arcp::chunks::Encoding;
 
 /// Id of the artifact that a result without artifacts of its own becomes.
@@ -46,6 +46,7 @@ impl Artifact {
         !self.artifact_id.is_empty()
             && !self.parts.is_empty()
             && self.parts.iter().all(|part| part.check("").is_ok())
+            && object(self.metadata.as_deref(), "").is_ok()
     }
 }
 
@@ -111,6 +112,17 @@ pub fn of_reference(seq: i64, body: &str) -> Option<Artifact> {
     let id = said.artifact_id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("ref-{seq}"));
     let artifact = Artifact { name: said.name, description: said.summary, ..Artifact::of(&id, vec![part]) };
     artifact.is_lawful().then_some(artifact)
+}
+
+/// Returns the artifacts without those that a later one of the same id replaces (§4.2.2: not appended).
+#[must_use]
+pub fn latest(artifacts: Vec<Artifact>) -> Vec<Artifact> {
+    let mut found: Vec<Artifact> = Vec::with_capacity(artifacts.len());
+    for artifact in artifacts {
+        found.retain(|known| known.artifact_id != artifact.artifact_id);
+        found.push(artifact);
+    }
+    found
 }
 
 /// Returns the part of bytes of a streamed result.

@@ -8,7 +8,7 @@ use super::errors::{Failure, Fault};
 use crate::canonical::{hex, sha256};
 use crate::egress::{Allowed, judge, judge_secret};
 
-/// Most receivers of one task.
+/// Most receivers of one principal at one task.
 pub const RECEIVERS_MOST: usize = 10;
 
 /// Most receivers of one principal at tasks that are not over.

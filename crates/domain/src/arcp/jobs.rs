@@ -35,7 +35,7 @@ use crate::canonical::Digest;
 use crate::clock::Timestamp;
 use crate::ids::{IntentId, JobId, KeyId, SessionId, WorkerId};
 use crate::refusal::{Code, Refusal};
-use crate::subjects::{Act, unversioned};
+use crate::subjects::Act;
 
 /// Seconds after the end of a lease at which an active job is ended.
 ///
@@ -286,12 +286,7 @@ impl Job {
     /// What the job does, for budgets and stops.
     #[must_use]
     pub fn act(&self) -> Act {
-        Act {
-            principal: self.owner.clone().unwrap_or_else(|| self.principal.clone()),
-            agents: vec![unversioned(&self.agent).to_owned(), self.principal.clone()],
-            intent: self.intent_id,
-            key: self.key_id,
-        }
+        Act::of_job(self.owner.clone(), &self.principal, &self.agent, self.intent_id, self.key_id)
     }
 
     /// Requires that a worker's token is that of the current claim, which is lost the instant it expires,

@@ -150,6 +150,23 @@ pub struct Act {
 }
 
 impl Act {
+    /// What a job does: its agent acts for the agent that submitted it, under the principal of the key (`owner`), if it is known.
+    #[must_use]
+    pub fn of_job(
+        owner: Option<String>,
+        submitter: &str,
+        agent: &str,
+        intent: Option<IntentId>,
+        key: Option<KeyId>,
+    ) -> Self {
+        Self {
+            principal: owner.unwrap_or_else(|| submitter.to_owned()),
+            agents: vec![unversioned(agent).to_owned(), submitter.to_owned()],
+            intent,
+            key,
+        }
+    }
+
     /// The agent that acts.
     #[must_use]
     pub fn agent(&self) -> &str {

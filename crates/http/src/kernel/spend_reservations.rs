@@ -7,7 +7,7 @@ use actix_web::http::header::HeaderMap;
 use actix_web::{HttpRequest, HttpResponse, delete, get, post, route, web};
 use entente_domain::amounts::Amount;
 use entente_domain::identity::keys::{Dialect, Scope};
-use entente_domain::ids::{IntentId, ReservationId};
+use entente_domain::ids::{IntentId, JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::Caller;
 use entente_kernel::spending::reservations;
@@ -43,6 +43,8 @@ struct ReserveBody {
     agent_id: Option<String>,
     /// Intent that it is for.
     intent_id: Option<String>,
+    /// Job that it is for: then whoever submitted the job spends, with its intent. The key must be able to act as that principal.
+    job_id: Option<String>,
     /// Provider of the model or tool.
     provider: Option<String>,
     /// Model that is called.
@@ -53,7 +55,7 @@ struct ReserveBody {
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, NumberOrText>)]
     reserve: BTreeMap<String, Box<RawValue>>,
-    /// The client's id for the call: the same call again gets the same reservation.
+    /// The client's id for the call: while its reservation holds the amounts, the same call again gets the same one.
     call_id: Option<String>,
     /// Seconds until the amounts are released, if nobody settles them: up to a day; defaults to ten minutes.
     expires_in: Option<u32>,
@@ -135,6 +137,7 @@ async fn reserve(api: web::Data<HttpState>, asker: Asker, body_: Body<ReserveBod
         principal: said.principal_id,
         agent: said.agent_id,
         intent_id: one::<IntentId>("intent_id", said.intent_id)?,
+        job_id: one::<JobId>("job_id", said.job_id)?,
         provider: said.provider,
         model: said.model,
         tool: said.tool,
@@ -160,7 +163,7 @@ struct SettleBody {
 /// Settle a reservation
 ///
 /// The cost is charged, and what was reserved is released, at once. A cost above the reserved amount is charged all the
-/// same: the money is spent. Settling again changes nothing.
+/// same, and one whose reservation has expired or was released: the money is spent. Settling again changes nothing.
 #[utoipa::path(operation_id = "settle_spend", tag = "budgets", request_body = SettleBody,
     params(("reservation_id" = ReservationId, Path, description = "Id of the reservation")),
     responses((status = 200, description = "The reservation", body = ReservationBody)))]
@@ -196,9 +199,9 @@ async fn release(api: web::Data<HttpState>, asker: Asker, path: web::Path<String
 /// Judge a request for a gateway (Envoy `ext_authz`)
 ///
 /// Envoy's HTTP authorization service with `path_prefix: /api/v1/ext-authz`: 200 lets the request pass, anything else is its
-/// answer. The request's own key is asked for; the headers `x-entente-intent`, `-model`, `-tool`, `-provider`, `-call-id`
-/// and `-reserve` (`USD=0.02`, several separated by commas) say what it is about. With an amount, the answer has the header
-/// `x-entente-reservation`, to settle by.
+/// answer. The request's own key is asked for; the headers `x-entente-intent`, `-job`, `-model`, `-tool`, `-provider`, `-call-id`
+/// and `-reserve` (`USD=0.02`, several separated by commas) say what it is about: the gateway sets them, and removes those
+/// that its clients send. With an amount, the answer has the header `x-entente-reservation`, to settle by.
 #[utoipa::path(operation_id = "ext_authz", tag = "budgets",
     responses((status = 200, description = "The request may pass"),
               (status = 403, description = "The request is refused", body = crate::error::ProblemBody)))]
@@ -233,6 +236,7 @@ async fn judge(request: &HttpRequest, api: &HttpState, asker: &Asker) -> Reply {
         principal: None,
         agent: None,
         intent_id: one::<IntentId>("x-entente-intent", header(headers, "x-entente-intent")?)?,
+        job_id: one::<JobId>("x-entente-job", header(headers, "x-entente-job")?)?,
         provider: header(headers, "x-entente-provider")?,
         model: header(headers, "x-entente-model")?,
         tool: header(headers, "x-entente-tool")?,

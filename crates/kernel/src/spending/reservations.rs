@@ -9,7 +9,7 @@ use entente_domain::access::Level;
 use entente_domain::amounts::Amount;
 use entente_domain::clock::{Timestamp, plus_seconds};
 use entente_domain::identity::principals::check_name;
-use entente_domain::ids::{IntentId, KeyId, ReservationId};
+use entente_domain::ids::{IntentId, JobId, KeyId, ReservationId};
 use entente_domain::limits::NAME_BYTES;
 use entente_domain::openintent::costs::CostAsk;
 use entente_domain::refusal::{Code, Refusal};
@@ -46,6 +46,8 @@ pub struct CallAsk {
     pub agent: Option<String>,
     /// Intent that it is for.
     pub intent_id: Option<IntentId>,
+    /// Job that it is for: then whoever submitted the job spends.
+    pub job_id: Option<JobId>,
     /// Provider of the model or tool.
     pub provider: Option<String>,
     /// Model that is called.
@@ -76,6 +78,8 @@ pub struct Reservation {
     pub id: ReservationId,
     /// Who spends, and for what.
     pub act: Act,
+    /// Job that the call is for.
+    pub job_id: Option<JobId>,
     /// Provider.
     pub provider: Option<String>,
     /// Model.
@@ -92,12 +96,15 @@ pub struct Reservation {
 ///
 /// # Errors
 /// The call is stopped; a budget has too little left or restricts the model or tool; the caller may not act for the
-/// principal or agent; the intent is not writable; the request is invalid.
+/// principal or agent, or for the job's; the intent is not writable; the request is invalid.
 pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<AllowedCall> {
-    let act = act(caller, &ask)?;
     check(&ask)?;
     let now = ctx.now();
+    let act = act(ctx, caller, &ask).await?;
+    // A stopped caller spends nothing on behalf of others either.
+    ctx.stops.require_none(&caller.act(act.intent))?;
     ctx.stops.require_none(&act)?;
+    // That of a job was judged when the job was accepted.
     if let Some(intent) = ask.intent_id {
         let mut conn = ctx.pool.acquire().await?;
         membership::require(&mut conn, act.agent(), intent, Level::Write, now).await?;
@@ -105,7 +112,7 @@ pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<Allowe
     if ask.amounts.is_empty() {
         let mut conn = ctx.pool.acquire().await?;
         let budgets = charges::of_act(&mut conn, &act, now).await?;
-        if let Some(limit) = limit_of(&mut conn, ask.intent_id).await? {
+        if let Some(limit) = limit_of(&mut conn, act.intent).await? {
             limit.require_left(None)?;
         }
         allowed(&budgets, &ask)?;
@@ -115,29 +122,33 @@ pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<Allowe
         return Ok(AllowedCall { reservation: None, budgets });
     }
     // The intent's lock keeps its cost limit exact among jobs and calls.
-    let mut tx = ctx.begin(ask.intent_id.as_slice()).await?;
-    let limit = limit_of(&mut tx, ask.intent_id).await?;
+    let mut tx = ctx.begin(act.intent.as_slice()).await?;
+    let limit = limit_of(&mut tx, act.intent).await?;
     let seconds = ask.seconds.unwrap_or(DEFAULT_SECONDS);
     let made = Reservation {
         id: ReservationId::mint(now, &*ctx.chance),
         act,
+        job_id: ask.job_id,
         provider: ask.provider.clone(),
         model: ask.model.clone(),
         amounts: ask.amounts.clone(),
         expires_at: plus_seconds(now, seconds),
         ended_as: None,
     };
-    if !insert(&mut tx, &made, ask.call_id.as_deref(), now).await? {
+    let key = caller.grant.key.id;
+    if !insert(&mut tx, &made, key, ask.call_id.as_deref(), now).await? {
         tx.rollback().await?;
-        return again(ctx, &made, ask.call_id.as_deref().unwrap_or_default()).await;
+        return again(ctx, &made, &ask).await;
     }
     if let Some(mut limit) = limit {
         limit.reserve(&made.amounts)?;
     }
     let wanted = charged(&made, |_| Amount::ZERO, Some(made.id));
     let paid = charges::apply(ctx, &mut tx, &wanted, &[], now).await?;
-    let budgets: Vec<Usage> = paid.iter().map(|one| one.usage.clone()).collect();
-    if let Err(refusal) = allowed(&budgets, &ask) {
+    // Budgets in other units judge the call as well, although it takes nothing from them.
+    let budgets = charges::of_act(&mut tx, &made.act, now).await?;
+    let others = || charges::unpaid(&budgets, &paid).try_for_each(Usage::require_left);
+    if let Err(refusal) = allowed(&budgets, &ask).and_then(|()| others()) {
         tx.rollback().await?;
         return Err(refusal.into());
     }
@@ -157,9 +168,14 @@ async fn limit_of(conn: &mut PgConnection, intent: Option<IntentId>) -> Outcome<
 }
 
 /// Who spends: the caller, or who it may act for.
-fn act(caller: &Caller, ask: &CallAsk) -> Outcome<Act> {
-    let mut act = caller.act(ask.intent_id);
+async fn act(ctx: &Ctx, caller: &Caller, ask: &CallAsk) -> Outcome<Act> {
     let key = &caller.grant.key;
+    if let Some(job) = ask.job_id {
+        let found = act_of_job(&mut *ctx.pool.acquire().await?, job).await?;
+        let theirs = |act: &Act| act.principal == key.principal_id || key.may_act_as(&act.principal);
+        return found.filter(theirs).ok_or_else(|| not_found("job"));
+    }
+    let mut act = caller.act(ask.intent_id);
     for (member, name) in [("principal_id", &ask.principal), ("agent_id", &ask.agent)] {
         let Some(name) = name else { continue };
         check_name(member, name)?;
@@ -181,6 +197,20 @@ fn act(caller: &Caller, ask: &CallAsk) -> Outcome<Act> {
     Ok(act)
 }
 
+/// Who spends what a job costs.
+async fn act_of_job(conn: &mut PgConnection, job: JobId) -> Outcome<Option<Act>> {
+    let row = sqlx::query!(
+        "-- jobs::act\n SELECT owner, principal, agent, intent_id, key_id FROM jobs WHERE id = $1",
+        job.uuid()
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| {
+        let (intent, key) = (row.intent_id.map(IntentId::from), row.key_id.map(KeyId::from));
+        Act::of_job(row.owner, &row.principal, &row.agent, intent, key)
+    }))
+}
+
 fn check(ask: &CallAsk) -> Result<(), Refusal> {
     let refused =
         |member: &str, message: String| Err(Refusal::field(Code::InvalidRequest, member, "value", message));
@@ -192,6 +222,11 @@ fn check(ask: &CallAsk) -> Result<(), Refusal> {
         if amount.is_negative() {
             return refused("reserve", format!("`reserve` of {unit} is below zero."));
         }
+    }
+    if ask.job_id.is_some() && (ask.principal.is_some() || ask.agent.is_some() || ask.intent_id.is_some()) {
+        let told =
+            "The job says who spends. Leave out `principal_id`, `agent_id` and `intent_id`, or `job_id`.";
+        return refused("job_id", told.to_owned());
     }
     let texts =
         [("provider", &ask.provider), ("model", &ask.model), ("tool", &ask.tool), ("call_id", &ask.call_id)];
@@ -231,32 +266,47 @@ fn charged(
         spent: spent(unit),
         held: held(*amount),
         reservation,
-        job: None,
+        settles: if reservation.is_none() { Some(made.id) } else { None },
+        job: made.job_id,
         provider: made.provider.clone(),
         model: made.model.clone(),
     };
     made.amounts.iter().map(charge).collect()
 }
 
-/// The answer to a repeated call: the reservation that it made.
-async fn again(ctx: &Ctx, made: &Reservation, call_id: &str) -> Outcome<AllowedCall> {
+/// The answer to a repeated call: the reservation that it made, while that holds the amounts. One that has ended pays for no
+/// further call.
+async fn again(ctx: &Ctx, made: &Reservation, ask: &CallAsk) -> Outcome<AllowedCall> {
     let mut conn = ctx.pool.acquire().await?;
+    let call_id = ask.call_id.as_deref().unwrap_or_default();
     let before = of_call(&mut conn, &made.act.principal, call_id).await?;
     let before = before.ok_or_else(|| {
         Refusal::new(Code::Unavailable, "The same call is just being judged. Ask again shortly.")
     })?;
-    if before.amounts != made.amounts || before.act.agents != made.act.agents {
+    let parts = |one: &Reservation| {
+        let Reservation { act, job_id, provider, model, amounts, .. } = one.clone();
+        (act.agents, act.intent, job_id, provider, model, amounts)
+    };
+    if parts(&before) != parts(made) {
         let message = "`call_id` was used for another call. Give each call an id of its own.";
         return Err(Refusal::new(Code::IdempotencyMismatch, message).into());
     }
+    if let Some(ended) = &before.ended_as {
+        let message = format!(
+            "The call with this `call_id` is over: its reservation was {ended}. Give each call an id of its own."
+        );
+        return Err(Refusal::new(Code::IdempotencyMismatch, message).into());
+    }
     let budgets = charges::of_act(&mut conn, &before.act, ctx.now()).await?;
+    allowed(&budgets, ask)?;
     Ok(AllowedCall { reservation: Some(before), budgets })
 }
 
 /// Settles a reservation: the cost is charged instead of the reserved amounts; an empty cost releases it. Settling again
 /// changes nothing.
 ///
-/// A reservation that has expired is charged all the same: the money is spent.
+/// A reservation that has expired, or was released by an attempt that failed before another one cost something, is charged all
+/// the same: the money is spent.
 ///
 /// # Errors
 /// It does not exist, or the caller may not act for its agent; a cost is below zero.
@@ -283,7 +333,12 @@ pub async fn settle(
         one.act.key == Some(key.id) || key.may_act_as(&one.act.principal) || key.may_act_as(one.act.agent())
     };
     let mut found = found.filter(mine).ok_or_else(|| not_found("reservation"))?;
-    if matches!(found.ended_as.as_deref(), Some("settled" | "released")) {
+    let is_over = match found.ended_as.as_deref() {
+        Some("settled") => true,
+        Some("released") => cost.is_empty(),
+        _ => false,
+    };
+    if is_over {
         tx.rollback().await?;
         return Ok(found);
     }
@@ -384,26 +439,29 @@ pub(super) async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i6
 async fn insert(
     conn: &mut PgConnection,
     made: &Reservation,
+    key: KeyId,
     call_id: Option<&str>,
     now: Timestamp,
 ) -> Outcome<bool> {
     let inserted = sqlx::query!(
         "-- spend_reservations::insert
          INSERT INTO spend_reservations (id, principal_id, agent, intent_id, key_id, provider, model, amounts, call_id,
-                                         created_at, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                                         created_at, expires_at, job_id, agents)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
          ON CONFLICT (principal_id, call_id) WHERE call_id IS NOT NULL DO NOTHING",
         made.id.uuid(),
         made.act.principal,
         made.act.agent(),
         made.act.intent.map(IntentId::uuid),
-        made.act.key.map(KeyId::uuid),
+        made.act.key.unwrap_or(key).uuid(),
         made.provider,
         made.model,
         serde_json::to_string(&made.amounts)?,
         call_id,
         now,
-        made.expires_at
+        made.expires_at,
+        made.job_id.map(JobId::uuid),
+        &made.act.agents
     )
     .execute(conn)
     .await?;
@@ -444,7 +502,9 @@ struct Row {
     id: Uuid,
     principal_id: String,
     agent: String,
+    agents: Option<Vec<String>>,
     intent_id: Option<Uuid>,
+    job_id: Option<Uuid>,
     key_id: Uuid,
     provider: Option<String>,
     model: Option<String>,
@@ -461,10 +521,11 @@ impl TryFrom<Row> for Reservation {
             id: row.id.into(),
             act: Act {
                 principal: row.principal_id,
-                agents: vec![row.agent],
+                agents: row.agents.unwrap_or_else(|| vec![row.agent]),
                 intent: row.intent_id.map(IntentId::from),
                 key: Some(row.key_id.into()),
             },
+            job_id: row.job_id.map(JobId::from),
             provider: row.provider,
             model: row.model,
             amounts: serde_json::from_str(&row.amounts).map_err(|_e| unknown("amounts", &row.amounts))?,
@@ -478,7 +539,7 @@ async fn of_call(conn: &mut PgConnection, principal: &str, call_id: &str) -> Out
     let row = sqlx::query_as!(
         Row,
         "-- spend_reservations::of_call
-         SELECT id, principal_id, agent, intent_id, key_id, provider, model, amounts, expires_at, ended_as
+         SELECT id, principal_id, agent, agents, intent_id, job_id, key_id, provider, model, amounts, expires_at, ended_as
          FROM spend_reservations WHERE principal_id = $1 AND call_id = $2",
         principal,
         call_id
@@ -492,7 +553,7 @@ async fn lock(conn: &mut PgConnection, id: ReservationId) -> Outcome<Option<Rese
     let row = sqlx::query_as!(
         Row,
         "-- spend_reservations::lock
-         SELECT id, principal_id, agent, intent_id, key_id, provider, model, amounts, expires_at, ended_as
+         SELECT id, principal_id, agent, agents, intent_id, job_id, key_id, provider, model, amounts, expires_at, ended_as
          FROM spend_reservations WHERE id = $1 FOR UPDATE",
         id.uuid()
     )

@@ -11,7 +11,7 @@ use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{BudgetId, IntentId, KeyId, StopId};
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::refusal::Refusal;
+use entente_domain::refusal::{Code, Refusal};
 use entente_domain::stops::{Stop, StopSet, check_reason};
 use entente_domain::subjects::{Act, Subject, SubjectKind, unversioned};
 use serde_json::json;
@@ -192,13 +192,24 @@ fn subject_id(scope: &Subject) -> Option<Uuid> {
 /// Lifts a stop. Jobs that were told to end stay so.
 ///
 /// # Errors
-/// The scope `admin` is missing; the stop does not exist. A stop that is lifted already is returned as it is.
+/// The scope `admin` is missing; the stop does not exist; it stops the caller, who has not made it. A stop that is lifted
+/// already is returned as it is.
 pub async fn lift(ctx: &Ctx, caller: &Caller, id: StopId) -> Outcome<Stop> {
     caller.require(Scope::Admin)?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
     let stop = load(work.reading(), id).await?.ok_or_else(|| not_found("stop"))?;
     if stop.lifted_at.is_some() {
         return Ok(stop);
+    }
+    let is_own = stop.created_by == caller.principal() || stop.scope.kind == SubjectKind::System;
+    if !is_own
+        && StopSet::new(vec![stop.clone()], members_of(work.reading(), &stop).await?)
+            .find(&caller.act(None))
+            .is_some()
+    {
+        let message =
+            "The stop stops you. Somebody else with the scope `admin` lifts it, or whoever made it.";
+        return Err(Refusal::new(Code::Stopped, message).into());
     }
     let (by, now) = (caller.principal().to_owned(), work.now());
     let payload = json!({ "stop_id": id, "scope": stop.scope });
@@ -254,6 +265,12 @@ pub async fn list(
 pub async fn get(ctx: &Ctx, caller: &Caller, id: StopId) -> Outcome<Stop> {
     caller.require(Scope::Admin)?;
     load(&mut *ctx.pool.acquire().await?, id).await?.ok_or_else(|| not_found("stop"))
+}
+
+/// Members of the team that a stop stops.
+async fn members_of(conn: &mut PgConnection, stop: &Stop) -> Outcome<Vec<(String, String)>> {
+    let team = (stop.scope.kind == SubjectKind::Team).then(|| stop.scope.name.clone());
+    members(conn, team.as_slice()).await
 }
 
 async fn in_force(conn: &mut PgConnection) -> Outcome<Vec<Stop>> {

@@ -15,6 +15,7 @@ use entente_domain::openintent::federation::{Federation, Peer, signing};
 use entente_domain::openintent::intents as intent_law;
 use entente_domain::openintent::intents::{Intent, created_payload};
 use entente_domain::refusal::{Code, Refusal};
+use entente_domain::subjects::Act;
 use entente_kernel::access::assignments;
 use entente_kernel::access::assignments::Assignment;
 use entente_kernel::identity::agents;
@@ -26,6 +27,9 @@ use sqlx::PgConnection;
 
 use super::{peer_lock, peer_of, rows, set_up};
 use crate::Ctx;
+
+/// Seconds after which a peer may deliver again while it, or the agent, is stopped.
+const STOPPED_SECONDS: u32 = 60;
 
 const TAKEN: &str = "Intent received and accepted for processing";
 
@@ -87,6 +91,7 @@ pub async fn receive(
         }
         return Ok(Received { dispatch_id: delivery.dispatch_id.clone(), local_intent_id, message });
     }
+    require_unstopped(ctx, peer, delivery)?;
     if rows::pressing(&mut tx, &peer.did, ctx.now() - TimeDelta::days(1)).await? >= FEDERATION_OPEN {
         let message = format!(
             "{FEDERATION_OPEN} of your deliveries are not over here, or were rejected today. Wait for some of them."
@@ -128,6 +133,16 @@ pub async fn receive(
     tx.commit().await?;
     received.local_intent_id.iter().for_each(|id| ctx.feed.notify_committed(*id));
     Ok(received)
+}
+
+/// Requires that neither the peer nor the agent is stopped. The peer may deliver later: what it sent is not rejected.
+fn require_unstopped(ctx: &Ctx, peer: &Peer, delivery: &Delivery) -> Result<(), Refusal> {
+    let agents = delivery.agent_id.iter().chain([&peer.did]).cloned().collect();
+    let act = Act { principal: peer.did.clone(), agents, ..Act::default() };
+    ctx.stops.require_none(&act).map_err(|stopped| Refusal {
+        retry_after_seconds: Some(STOPPED_SECONDS),
+        ..Refusal::new(Code::Unavailable, stopped.message)
+    })
 }
 
 /// Whether a delivery's agent is available here and exported to that peer; true if it names none.

@@ -54,6 +54,22 @@ async fn receivers_without_ids_are_one_for_each_principal() {
 }
 
 #[tokio::test]
+async fn receivers_of_others_take_no_place_at_a_task() {
+    let world = World::start().await;
+    let (client, hand) = (visitor(&world, "agent.client").await, echo(&world).await);
+    let (task, _job) = begun(&client, &hand, brief("m-1", "hello")).await;
+    let admin = world.admin().await.with("a2a-version", "1.0");
+    let path = format!("{ECHO}/tasks/{}/pushNotificationConfigs", task["id"].as_str().unwrap());
+    let one = |n: usize| json!({ "id": format!("r-{n}"), "url": "https://a.example/" });
+    for n in 0..10 {
+        admin.post(&path, one(n)).await.is(200);
+    }
+    admin.post(&path, one(10)).await.is(400);
+    client.post(&path, one(11)).await.is(200);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_principal_has_a_limit_and_a_share() {
     let world = World::start().await;
     let (many, few) = (visitor(&world, "agent.many").await, visitor(&world, "agent.few").await);

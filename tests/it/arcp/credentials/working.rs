@@ -377,3 +377,31 @@ async fn a_killed_server_takes_back_when_it_is_there_again() {
         assert_eq!(at, None, "a secret is in the log");
     }
 }
+
+#[tokio::test]
+async fn a_stop_revokes_the_credentials_of_every_open_job() {
+    let (world, upstream, client, hand) = working().await;
+    let (admin, session) =
+        (world.admin().await, |accepted: &Value| json!({ "session_id": accepted["session_id"] }));
+    let cancelled = client.post("/jobs", ask()).await.is(201);
+    hand.one().await;
+    client.post(&format!("/jobs/{}/cancel", id(&cancelled)), session(&cancelled)).await.is(202);
+    let running = client.post("/jobs", ask()).await.is(201);
+    hand.one().await;
+    let waiting = client.post("/jobs", ask()).await.is(201);
+    let plain = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    assert_eq!(upstream.out().len(), 3);
+    admin.post("/stops", json!({ "scope": "principal:agent.client", "reason": "enough" })).await.is(201);
+    world.sweep().await;
+    take_back(&world).await;
+    assert!(upstream.out().is_empty(), "{:?}", upstream.out());
+    let told = [&cancelled, &running, &waiting, &plain].map(|one| id(one).to_owned());
+    let mut found = Vec::new();
+    for one in &told {
+        found.push(status(&admin, one).await);
+    }
+    // Without its credentials the job that waits could not run later.
+    assert_eq!(found, ["running", "running", "cancelled", "pending"]);
+    world.pass(60).await;
+    world.end().await;
+}

@@ -249,3 +249,60 @@ async fn a_trigger_of_who_is_stopped_fires_nothing_and_goes_on_later() {
     assert_eq!(enabled, true, "a stop disables no trigger");
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_stopped_does_nothing_for_others_either() {
+    let world = World::start().await;
+    let (admin, any, client) = (world.admin().await, world.any(), world.agent("agent.client").await);
+    let hand = Hand::of(&any, "echo@1").await;
+    let whom = any.get("/principals/me").await.ok()["principal_id"].as_str().unwrap().to_owned();
+    let done = running(&client, &hand, json!({})).await;
+    hand.tell(&done, "error", json!({ "code": "INTERNAL_ERROR", "message": "no" })).await.ok();
+    let job = running(&client, &hand, json!({})).await;
+    // The worker's principal is stopped: the job that it runs is told to end.
+    let made = stop(&admin, &format!("principal:{whom}")).await;
+    for ask in [json!({ "capability": "tool.call", "target": "x" }), reserving("0")] {
+        hand.tell(&job, "authorize", ask).await.refused(403, "PERMISSION_DENIED");
+    }
+    hand.tell(&job, "delegate", json!({ "agent": "echo", "delegate_id": "d" }))
+        .await
+        .refused(403, "PERMISSION_DENIED");
+    let call = json!({ "principal_id": "agent.client", "reserve": { "USD": 1 } });
+    any.post("/spend/reservations", call.clone()).await.refused(403, "stopped");
+    world.sweep().await;
+    assert_eq!(hand.events(&job, json!([])).await.ok()["cancel_requested"], true);
+    hand.tell(&job, "error", json!({ "code": "CANCELLED", "message": "stopped" })).await.ok();
+    admin.delete(&format!("/stops/{made}")).await.ok();
+    any.post("/spend/reservations", call).await.is(201);
+    // The submitter is: it runs nothing again, and its job hears nothing more from it.
+    let job = running(&client, &hand, json!({})).await;
+    let made = stop(&admin, "principal:agent.client").await;
+    let signal = json!({ "name": "input", "payload": { "n": 1 } });
+    let path = format!("/jobs/{}/signals", id(&job));
+    client.post(&path, signal.clone()).await.refused(403, "PERMISSION_DENIED");
+    let rerun = format!("/jobs/{}/rerun", id(&done));
+    client.post(&rerun, json!({ "idempotency_key": "k" })).await.refused(403, "PERMISSION_DENIED");
+    admin.delete(&format!("/stops/{made}")).await.ok();
+    client.post(&path, signal).await.is(201);
+    hand.tell(&job, "result", json!({ "result": 1 })).await.ok();
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_is_not_lifted_by_whom_it_stops() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    let whom = admin.get("/principals/me").await.ok()["principal_id"].as_str().unwrap().to_owned();
+    admin.post("/principals", json!({ "id": "agent.ops", "kind": "agent" })).await.is(201);
+    let other = admin.post("/principals/agent.ops/keys", json!({ "scopes": ["admin"] })).await.is(201);
+    let other = world.client(other["key"].as_str().unwrap());
+    let made = stop(&other, &format!("principal:{whom}")).await;
+    admin.delete(&format!("/stops/{made}")).await.refused(403, "stopped");
+    other.delete(&format!("/stops/{made}")).await.ok();
+    // Whoever made it finds a way out, and nobody is locked out of a system that is stopped.
+    let own = stop(&admin, &format!("principal:{whom}")).await;
+    admin.delete(&format!("/stops/{own}")).await.ok();
+    let all = stop(&other, "system").await;
+    admin.delete(&format!("/stops/{all}")).await.ok();
+    world.end().await;
+}

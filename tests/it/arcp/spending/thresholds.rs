@@ -158,3 +158,38 @@ async fn a_person_is_asked_and_raises_stops_or_goes_on() {
     spend(&any, json!(1)).await;
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_means_what_was_asked() {
+    let world = World::start().await;
+    let (admin, any, alice) = (world.admin().await, world.any(), world.human("alice").await);
+    let ask = json!({ "thresholds": [
+        { "percent": 50, "ask": { "person": "alice" } }, { "percent": 80, "ask": { "person": "alice" } },
+    ] });
+    let first = budget(&admin, "system", json!(8), ask).await;
+    spend(&any, json!(7)).await;
+    world.sweep().await;
+    let inbox = alice.get("/moments/inbox").await.ok();
+    assert_eq!(inbox["moments"].as_array().unwrap().len(), 2, "each threshold has its question: {inbox}");
+    // Nobody can be asked to talk with a server.
+    let moment = &inbox["moments"][0];
+    let talk = json!({
+        "resolution": { "kind": "dialogue", "text": "why?" }, "envelope_digest": moment["envelope_digest"],
+    });
+    let path = format!("/moments/{}/resolution", moment["id"].as_str().unwrap());
+    assert_eq!(alice.post(&path, talk).await.status, 422);
+    // The limit and the thresholds change; the answer is about the limit that was shown.
+    let path = format!("/budgets/{}", first["id"].as_str().unwrap());
+    admin.patch(&path, json!({ "limit": 1000, "thresholds": [] })).await.ok();
+    answer(&alice, 0).await;
+    world.sweep().await;
+    assert_eq!(usage(&admin, &first).await[0], json!(1002), "raised by a quarter of 8");
+    answer(&alice, 3).await;
+    world.sweep().await;
+    let open: i64 = sqlx::query_scalar("SELECT count(*) FROM budget_reached WHERE handled_at IS NULL")
+        .fetch_one(&world.ctx().pool)
+        .await
+        .unwrap();
+    assert_eq!(open, 0);
+    world.end().await;
+}

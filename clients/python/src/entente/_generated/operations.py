@@ -1382,9 +1382,9 @@ def ext_authz(
 ) -> Request[None]:
     """Judge a request for a gateway (Envoy `ext_authz`). Envoy's HTTP authorization service with `path_prefix:
     /api/v1/ext-authz`: 200 lets the request pass, anything else is its answer. The request's own key is asked
-    for; the headers `x-entente-intent`, `-model`, `-tool`, `-provider`, `-call-id` and `-reserve` (`USD=0.02`,
-    several separated by commas) say what it is about. With an amount, the answer has the header
-    `x-entente-reservation`, to settle by.
+    for; the headers `x-entente-intent`, `-job`, `-model`, `-tool`, `-provider`, `-call-id` and `-reserve`
+    (`USD=0.02`, several separated by commas) say what it is about: the gateway sets them, and removes those that
+    its clients send. With an amount, the answer has the header `x-entente-reservation`, to settle by.
     """
     return Request(
         "ext_authz",
@@ -5728,7 +5728,9 @@ def settle_reservation(
     reservation_id: str,
     body: requests.JobSettlement,
 ) -> Request[answers.JobBudget]:
-    """Settle a reservation."""
+    """Settle a reservation. What was spent under a reservation that ended with its claim or its job is charged for
+    a day more, under the token of that claim: a settlement that comes late is not lost.
+    """
     return Request(
         "settle_reservation",
         "POST",
@@ -5743,7 +5745,8 @@ def settle_spend(
     body: requests.SpendSettlement,
 ) -> Request[answers.SpendReservation]:
     """Settle a reservation. The cost is charged, and what was reserved is released, at once. A cost above the
-    reserved amount is charged all the same: the money is spent. Settling again changes nothing.
+    reserved amount is charged all the same, and one whose reservation has expired or was released: the money is
+    spent. Settling again changes nothing.
     """
     return Request(
         "settle_spend",

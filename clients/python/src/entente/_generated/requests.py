@@ -2194,12 +2194,15 @@ class NewSpendReservation(TypedDict, total=False):
     """A call that is about to be made."""
     # Agent that makes it; defaults to the acting agent.
     agent_id: str | None
-    # The client's id for the call: the same call again gets the same reservation.
+    # The client's id for the call: while its reservation holds the amounts, the same call again gets the same one.
     call_id: str | None
     # Seconds until the amounts are released, if nobody settles them: up to a day; defaults to ten minutes.
     expires_in: int | None
     # Intent that it is for.
     intent_id: str | None
+    # Job that it is for: then whoever submitted the job spends, with its intent. The key must be able to act as
+    # that principal.
+    job_id: str | None
     # Model that is called.
     model: str | None
     # Principal on whose behalf it is made; defaults to the key's. The key must be able to act as it.

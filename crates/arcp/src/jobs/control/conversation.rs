@@ -88,15 +88,14 @@ pub async fn chunks(
     let mut conn = ctx.pool.acquire().await?;
     let (mut bytes, mut after) = (Vec::new(), 0);
     loop {
-        let events = log::after(&mut conn, id, after, STEP, log::BYTES).await?;
-        let chunks = events.iter().filter(|event| event.job_seq <= upto);
-        for event in chunks.filter(|event| event.kind.as_deref() == Some("result_chunk")) {
-            bytes.extend(chunk_bytes(id, &event.body, result_id)?.unwrap_or_default());
+        let chunks = log::chunks(&mut conn, id, after, upto, STEP, log::BYTES).await?;
+        for chunk in &chunks {
+            bytes.extend(chunk_bytes(id, &chunk.body, result_id)?.unwrap_or_default());
         }
         if bytes.len() > most {
             return Ok(None);
         }
-        match events.last().filter(|last| last.job_seq < upto) {
+        match chunks.last().filter(|last| last.job_seq < upto) {
             Some(last) => after = last.job_seq,
             None => return Ok(Some(bytes)),
         }

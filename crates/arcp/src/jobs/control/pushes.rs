@@ -114,6 +114,8 @@ async fn admitted(
 ) -> Outcome<PushConfig> {
     let known = rows::load(conn, job).await?;
     let principal = &caller.grant.key.principal_id;
+    // A principal's own receivers count, so that others who may read the job take nobody's place.
+    let own = known.iter().filter(|known| known.principal_id == *principal).count();
     let config = named(config, job, principal, &known);
     match known.iter().find(|known| known.config.id == config.id) {
         Some(other) if other.principal_id != *principal => {
@@ -121,9 +123,10 @@ async fn admitted(
             return Err(Refusal::new(Code::AlreadyExists, message).into());
         }
         Some(_) => {}
-        None if known.len() >= RECEIVERS_MOST => {
-            let message =
-                format!("The task has {RECEIVERS_MOST} receivers, the most there are. Delete one first.");
+        None if own >= RECEIVERS_MOST => {
+            let message = format!(
+                "You have {RECEIVERS_MOST} receivers at this task, the most there are. Delete one first."
+            );
             return Err(Refusal::new(Code::Unprocessable, message).into());
         }
         None => require_room(conn, caller).await?,

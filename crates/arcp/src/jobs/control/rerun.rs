@@ -78,6 +78,8 @@ pub async fn rerun(job_writer: &JobWriter, caller: &Caller, id: JobId, ask: &Rer
     caller.require(Scope::JobsWrite)?;
     check_key(ask.key.as_deref())?;
     let ctx = &job_writer.ctx;
+    // Whoever paid for the old job pays for the new one; but a stopped caller starts nothing.
+    ctx.stops.objection(caller, &caller.agent, None).map_or(Ok(()), Err)?;
     let mut conn = ctx.pool.acquire().await?;
     let job = rows::load(&mut conn, &[id]).await?.pop();
     let job = job.filter(|job| observable(ctx, caller, job)).ok_or_else(no_job)?;
@@ -193,6 +195,7 @@ pub async fn rerun_found(
     if is_dry {
         return Ok(select(&job_writer.ctx, caller, &search, key).await?.0);
     }
+    job_writer.ctx.stops.objection(caller, &caller.agent, None).map_or(Ok(()), Err)?;
     let mut guard = job_writer.ctx.begin_guard().await?;
     if try_locks(&mut guard, &[LOCK]).await?.is_empty() {
         let message = "Another request runs jobs again just now. Send this one again when it is done.";

@@ -46,6 +46,8 @@ pub async fn send(ctx: &Ctx, caller: &Caller, id: JobId, ask: SignalAsk) -> Outc
     ask.check()?;
     let mut tx = ctx.begin(&[]).await?;
     let job = locked(&mut tx, id).await?.filter(|job| observable(ctx, caller, job)).ok_or_else(no_job)?;
+    // A signal is input: it has work done, like a message.
+    ctx.stops.objection(caller, &caller.agent, job.intent_id).map_or(Ok(()), Err)?;
     if job.principal != caller.agent && !caller.has(Scope::Admin) {
         let message = "Only the submitter of a job or an operator sends it signals.";
         return Err(Refusal::new(Code::PermissionDenied, message).into());

@@ -52,6 +52,10 @@ pub(in crate::jobs) struct JobChange {
     pub(super) charges: Vec<Charge>,
     /// Model of the reservation that was put back last: the costs that follow are its costs.
     pub(super) model: Option<String>,
+    /// That reservation, while its costs are charged.
+    pub(in crate::jobs) settles: Option<ReservationId>,
+    /// Reservations that ended with the claim or the job, and the token of the claim.
+    pub(super) lapsed: Vec<(Reservation, Digest)>,
     pub(super) made: Vec<Reservation>,
     pub(super) gone: Vec<ReservationId>,
     pub(super) events: Vec<Stored>,

@@ -62,12 +62,17 @@ impl JobChange {
         if let Some(named) = reservation {
             self.put_back(named)?;
         }
+        let settles = self.settles;
+        if reservation.is_some() {
+            self.settles = None;
+        }
         // The reservation is back; this is the actual cost.
         self.bill(currency, cost);
         self.charges.push(Charge {
             act: self.job.act(),
             unit: currency.to_owned(),
             spent: cost,
+            settles,
             job: Some(self.job.id),
             model: self.model.clone(),
             ..Charge::default()
@@ -85,13 +90,20 @@ impl JobChange {
                 own = left;
             }
         }
-        if let Some(left) = own {
+        // Nothing follows the end of a job.
+        if let Some(left) = own.filter(|_| !self.job.status.is_terminal()) {
             let left = numbers(&Budget(BTreeMap::from([(currency.to_owned(), left)])));
             let body =
                 json!({ "name": "cost.budget.remaining", "value": left.get(currency), "unit": currency });
             self.say("metric", &body);
         }
         Ok(())
+    }
+
+    /// Charges what was spent under a reservation that has lapsed.
+    pub fn charge_late(&mut self, model: Option<String>, cost: &Budget) -> Result<(), Refusal> {
+        self.model = model;
+        cost.0.iter().try_for_each(|(currency, amount)| self.charge(currency, *amount, None))
     }
 
     /// Returns the reservation of a call that asks for the same amounts again: its first answer was lost.
@@ -163,6 +175,7 @@ impl JobChange {
         })?;
         let reservation = self.reserved.remove(place);
         self.give_back(&reservation);
+        self.settles = Some(reservation.id);
         self.model = reservation.model;
         Ok(())
     }
@@ -185,5 +198,8 @@ impl JobChange {
     pub(super) fn put_back_all(&mut self) {
         let reserved = std::mem::take(&mut self.reserved);
         reserved.iter().for_each(|reservation| self.give_back(reservation));
+        if let Some(token) = self.job.claim.as_ref().map(|claim| claim.token) {
+            self.lapsed.extend(reserved.into_iter().map(|reservation| (reservation, token)));
+        }
     }
 }

@@ -4,6 +4,7 @@
 pub(in crate::jobs) mod costs;
 pub(in crate::jobs) mod failures;
 pub(in crate::jobs) mod labels;
+pub(in crate::jobs) mod lapsed;
 pub(in crate::jobs) mod pushes;
 pub(in crate::jobs) mod reruns;
 pub(in crate::jobs) mod signals;
@@ -101,5 +102,6 @@ pub(in crate::jobs) async fn drop_all(conn: &mut PgConnection, ids: &[Uuid]) -> 
     reruns::drop(conn, ids).await?;
     signals::drop(conn, ids).await?;
     costs::drop(conn, ids).await?;
+    lapsed::drop(conn, ids).await?;
     pushes::drop(conn, ids).await
 }

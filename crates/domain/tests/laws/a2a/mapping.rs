@@ -1,7 +1,7 @@
 //! A2A over ARCP: messages as jobs and signals, results as artifacts, the state of a job as that of a task.
 
 use entente_domain::a2a::artifacts::of_result;
-use entente_domain::a2a::messages::Message;
+use entente_domain::a2a::messages::{Message, Part};
 use entente_domain::a2a::progress::{Happened, Progress, Update};
 use entente_domain::a2a::requests::{PageToken, SendRequest, params};
 use entente_domain::a2a::submissions::{self, CONTEXT, given};
@@ -132,6 +132,24 @@ proptest! {
         let said = patch.map_or_else(|| format!("{major}.{minor}"), |patch| format!("{major}.{minor}.{patch}"));
         prop_assert_eq!(speaks(Some(&said)), (major, minor) == (1, 0));
     }
+}
+
+#[test]
+fn an_artifact_without_an_object_as_metadata_is_none() {
+    for (metadata, is_artifact) in [(json!({ "n": 1 }), true), (json!([1]), false), (json!("x"), false)] {
+        let artifact = json!({ "artifactId": "a", "parts": [{ "text": "1" }], "metadata": metadata });
+        let found = of_result(&to_raw_value(&json!({ "artifacts": [artifact] })).unwrap());
+        assert_eq!(found[0].artifact_id == "a", is_artifact, "{metadata}");
+    }
+}
+
+#[test]
+fn a_later_artifact_replaces_the_one_with_its_id() {
+    let of = |id: &str, text: &str| artifacts::Artifact::of(id, vec![Part::text(text)]);
+    let found = artifacts::latest(vec![of("a", "1"), of("b", "2"), of("a", "3")]);
+    let told: Vec<_> =
+        found.iter().map(|one| (one.artifact_id.as_str(), one.parts[0].text.as_deref().unwrap())).collect();
+    assert_eq!(told, [("b", "2"), ("a", "3")]);
 }
 
 #[test]

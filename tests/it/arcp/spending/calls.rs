@@ -1,0 +1,203 @@
+//! What a call costs, beyond one reservation that is settled in time: repeated calls, attempts, windows, lost claims, other
+//! units, and whoever it is made for.
+
+use super::{budget, reserving, running, usage};
+use crate::arcp::jobs::{Hand, id, status};
+use crate::harness::{Client, Value, World, json};
+
+async fn reserve(gateway: &Client, more: Value) -> Value {
+    let mut body = json!({ "reserve": { "USD": 1 } });
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    gateway.post("/spend/reservations", body).await.is(201)
+}
+
+async fn settle(gateway: &Client, reservation: &Value, cost: Value) -> Value {
+    let path = format!("/spend/reservations/{}/settle", reservation["reservation_id"].as_str().unwrap());
+    gateway.post(&path, json!({ "cost": cost })).await.ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_over_pays_for_no_other_one() {
+    let world = World::start().await;
+    let (admin, any) = (world.admin().await, world.any());
+    let all = budget(&admin, "system", json!(10), json!({})).await;
+    let call = json!({ "agent_id": "agent.g", "model": "m", "call_id": "one" });
+    let made = reserve(&any, call.clone()).await;
+    let mut again = call.clone();
+    again["reserve"] = json!({ "USD": 1 });
+    for (member, value) in [("model", json!("dearer")), ("provider", json!("p")), ("agent_id", json!("x"))] {
+        let mut other = again.clone();
+        other[member] = value;
+        any.post("/spend/reservations", other).await.refused(409, "idempotency_mismatch");
+    }
+    settle(&any, &made, json!({ "USD": 1 })).await;
+    let refused = any.post("/spend/reservations", again).await.refused(409, "idempotency_mismatch");
+    assert!(refused["message"].as_str().unwrap().contains("settled"), "{refused}");
+    // An attempt failed, and the next one of the same call cost something.
+    let shaky = reserve(&any, json!({})).await;
+    assert_eq!(settle(&any, &shaky, json!({})).await["ended_as"], "released");
+    for _ in 0..2 {
+        assert_eq!(settle(&any, &shaky, json!({ "USD": 2 })).await["ended_as"], "settled");
+    }
+    assert_eq!(usage(&admin, &all).await, [json!(10), json!(3), json!(0), json!(7)]);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_call_is_judged_by_what_is_restricted_since() {
+    let world = World::start().await;
+    let (admin, any) = (world.admin().await, world.any());
+    let mini = json!({ "thresholds": [{ "percent": 50, "degrade": { "models": ["*-mini"] } }] });
+    budget(&admin, "system", json!(10), mini).await;
+    let call = json!({ "model": "gpt-large", "call_id": "one", "reserve": { "USD": 1 } });
+    any.post("/spend/reservations", call.clone()).await.is(201);
+    let other = reserve(&any, json!({ "reserve": { "USD": 5 } })).await;
+    settle(&any, &other, json!({ "USD": 5 })).await;
+    any.post("/spend/reservations", call).await.refused(403, "PERMISSION_DENIED");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cost_belongs_to_the_window_that_it_was_reserved_in() {
+    let world = World::start().await;
+    let (admin, any, client) = (world.admin().await, world.any(), world.agent("agent.client").await);
+    let hand = Hand::of(&any, "echo@1").await;
+    let hour = budget(&admin, "system", json!(10), json!({ "window": "hour" })).await;
+    world.clock.advance(59 * 60);
+    let job = running(&client, &hand, json!({})).await;
+    let (early, held) = (
+        reserve(&any, json!({ "reserve": { "USD": 6 } })).await,
+        hand.tell(&job, "authorize", reserving("4")).await.ok(),
+    );
+    world.clock.advance(30);
+    hand.beat(&[&job]).await;
+    world.clock.advance(31);
+    // The next window is whole, and stays so when the earlier calls are settled: of what they cost beyond, it pays.
+    let late = reserve(&any, json!({ "reserve": { "USD": 9 } })).await;
+    settle(&any, &early, json!({ "USD": 6 })).await;
+    let path = format!("reservations/{}/settle", held["reservation_id"].as_str().unwrap());
+    hand.tell(&job, &path, json!({ "cost": { "USD": 5 } })).await.ok();
+    settle(&any, &late, json!({ "USD": 9 })).await;
+    assert_eq!(usage(&admin, &hour).await, [json!(10), json!(10), json!(0), json!(0)]);
+    let windows: Vec<(String, String)> = sqlx::query_as(
+        "SELECT trim_scale(spent)::text, trim_scale(reserved)::text FROM budget_windows ORDER BY starts_at",
+    )
+    .fetch_all(&world.ctx().pool)
+    .await
+    .unwrap();
+    let shown = |spent: &str| (spent.to_owned(), "0".to_owned());
+    assert_eq!(windows, [shown("10"), shown("10")]);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn budgets_in_other_units_judge_a_reservation() {
+    let world = World::start().await;
+    let (admin, any, client) = (world.admin().await, world.any(), world.agent("agent.client").await);
+    let hand = Hand::of(&any, "echo@1").await;
+    let degrade = json!({ "thresholds": [{ "percent": 50, "degrade": { "models": ["*-mini"] } }] });
+    budget(&admin, "system", json!(10), degrade).await;
+    admin.post("/budgets", json!({ "scope": "system", "unit": "tokens", "limit": 1000 })).await.is(201);
+    let lease = json!({ "model.use": ["*"], "cost.budget": ["tokens:1000"] });
+    let job = running(&client, &hand, json!({ "lease_request": lease })).await;
+    let tokens =
+        |model: &str| json!({ "capability": "model.use", "target": model, "reserve": { "tokens": 1 } });
+    let call = |model: &str| json!({ "model": model, "reserve": { "tokens": 1 } });
+    any.post("/spend/reservations", call("gpt-large")).await.is(201);
+    hand.tell(&job, "authorize", tokens("gpt-large")).await.ok();
+    let half = reserve(&any, json!({ "reserve": { "USD": 5 } })).await;
+    settle(&any, &half, json!({ "USD": 5 })).await;
+    any.post("/spend/reservations", call("gpt-large")).await.refused(403, "PERMISSION_DENIED");
+    hand.tell(&job, "authorize", tokens("gpt-large")).await.refused(403, "PERMISSION_DENIED");
+    any.post("/spend/reservations", call("gpt-mini")).await.is(201);
+    hand.tell(&job, "authorize", tokens("gpt-mini")).await.ok();
+    reserve(&any, json!({ "reserve": { "USD": 5 } })).await;
+    any.post("/spend/reservations", call("gpt-mini")).await.refused(403, "BUDGET_EXHAUSTED");
+    hand.tell(&job, "authorize", tokens("gpt-mini")).await.refused(403, "BUDGET_EXHAUSTED");
+    let nothing = json!({ "reserve": { "USD": 0 } });
+    any.post("/spend/reservations", nothing).await.refused(403, "BUDGET_EXHAUSTED");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_for_a_job_is_paid_by_who_submitted_it() {
+    let world = World::start().await;
+    let (admin, any, client) = (world.admin().await, world.any(), world.agent("agent.client").await);
+    let hand = Hand::of(&any, "echo@1").await;
+    admin.put("/teams/research", json!({ "members": ["agent.client"] })).await.is(200);
+    let intent = client.post("/intents", json!({ "title": "costly" })).await.ok()["id"].clone();
+    let mut all = Vec::new();
+    let key = client.get("/principals/me").await.ok()["key"]["id"].as_str().unwrap().to_owned();
+    let intent_scope = format!("intent:{}", intent.as_str().unwrap());
+    for scope in ["team:research", "agent:echo", "agent:agent.client", &intent_scope, &format!("key:{key}")] {
+        all.push(budget(&admin, scope, json!(10), json!({})).await);
+    }
+    let job = running(&client, &hand, json!({ "intent_id": intent })).await;
+    let made = reserve(&any, json!({ "job_id": id(&job), "call_id": "one" })).await;
+    for one in &all {
+        assert_eq!(usage(&admin, one).await[2], json!(1), "{one}");
+    }
+    settle(&any, &made, json!({ "USD": 2 })).await;
+    for one in &all {
+        assert_eq!(usage(&admin, one).await[1..3], [json!(2), json!(0)], "{one}");
+    }
+    let stop = json!({ "scope": "team:research", "reason": "it spends too much" });
+    admin.post("/stops", stop).await.is(201);
+    let call = json!({ "job_id": id(&job), "reserve": {} });
+    any.post("/spend/reservations", call.clone()).await.refused(403, "stopped");
+    // Who may not act for the submitter learns nothing of the job.
+    let stranger = world.agent("agent.stranger").await;
+    stranger.post("/spend/reservations", call).await.refused(404, "not_found");
+    let both = json!({ "job_id": id(&job), "agent_id": "agent.g", "reserve": {} });
+    any.post("/spend/reservations", both).await.refused(422, "invalid_request");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_spent_under_a_lost_claim_is_still_charged() {
+    let world = World::start().await;
+    let (admin, any, client) = (world.admin().await, world.any(), world.agent("agent.client").await);
+    let hand = Hand::of(&any, "echo@1").await;
+    let all = budget(&admin, "system", json!(10), json!({})).await;
+    let job =
+        running(&client, &hand, json!({ "lease_request": { "model.use": ["*"], "cost.budget": ["USD:9"] } }))
+            .await;
+    let held = hand.tell(&job, "authorize", reserving("4")).await.ok();
+    let path = format!("reservations/{}/settle", held["reservation_id"].as_str().unwrap());
+    world.pass(120).await;
+    assert_eq!(usage(&admin, &all).await[2], json!(0), "its claim ran out");
+    let again = hand.one().await;
+    let cost = json!({ "cost": { "USD": 3 } });
+    hand.tell(&again, &path, cost.clone()).await.refused(422, "INVALID_REQUEST");
+    for _ in 0..2 {
+        let left = hand.tell(&job, &path, cost.clone()).await.ok();
+        assert_eq!(left["budget"]["USD"], json!(6));
+    }
+    assert_eq!(usage(&admin, &all).await[1], json!(3));
+    // A stop ends the job while a call is under way.
+    let held = hand.tell(&again, "authorize", reserving("4")).await.ok();
+    let path = format!("reservations/{}/settle", held["reservation_id"].as_str().unwrap());
+    admin.post("/stops", json!({ "scope": "system", "reason": "enough" })).await.is(201);
+    world.sweep().await;
+    hand.beat(&[&again]).await;
+    world.pass(31).await;
+    assert_eq!(status(&admin, id(&job)).await, "cancelled");
+    let mut stranger = again.clone();
+    stranger["claim_token"] = json!("ct_somebody_elses");
+    hand.tell(&stranger, &path, json!({ "cost": { "USD": 4 } })).await.refused(409, "CLAIM_LOST");
+    for _ in 0..2 {
+        hand.tell(&again, &path, json!({ "cost": { "USD": 4 } })).await.ok();
+    }
+    assert_eq!(usage(&admin, &all).await[1], json!(7));
+    let found = admin.get(&format!("/jobs/{}", id(&job))).await.ok();
+    assert_eq!(found["cost"]["USD"], json!(7), "{found}");
+    // After a day nothing more is charged.
+    let rows = async || {
+        let count = "SELECT count(*) FROM lapsed_reservations";
+        sqlx::query_scalar::<_, i64>(count).fetch_one(&world.ctx().pool).await.unwrap()
+    };
+    assert_eq!(rows().await, 2);
+    world.pass(86_401).await;
+    assert_eq!(rows().await, 0);
+    world.end().await;
+}
