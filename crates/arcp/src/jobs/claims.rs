@@ -201,6 +201,22 @@ pub(super) fn unstopped(ctx: &Ctx, agents: &[String]) -> Vec<String> {
     agents.iter().filter(|agent| !stopped.iter().any(|name| name == unversioned(agent))).cloned().collect()
 }
 
+/// Those whose jobs wait because of a stop. Jobs of stopped keys, and of keys that act as others, wait only once the sweep has
+/// seen them.
+pub(super) fn stopped_submitters(ctx: &Ctx) -> Vec<String> {
+    let stops = ctx.stops.current();
+    [SubjectKind::Principal, SubjectKind::Agent].into_iter().flat_map(|kind| stops.names(kind)).collect()
+}
+
+/// Leaves out the jobs of stopped intents.
+pub(super) fn of_unstopped_intents(ctx: &Ctx, chosen: &mut Vec<Chosen>) {
+    let stops = ctx.stops.current();
+    if !stops.is_empty() {
+        let stopped = stops.names(SubjectKind::Intent);
+        chosen.retain(|one| one.intent_id.is_none_or(|id| !stopped.contains(&id.to_string())));
+    }
+}
+
 /// Passes a notification on: it wakes one waiter, which may have taken only a part of the pending jobs.
 fn pass_on(ctx: &Ctx, taken: &[Claimed], woken_by: Option<&str>) {
     let agents: BTreeSet<&str> = taken.iter().map(|job| job.agent.as_str()).chain(woken_by).collect();
@@ -215,13 +231,14 @@ async fn take(
     agents: &[String],
     max: i64,
 ) -> Outcome<Option<(Vec<Claimed>, bool)>> {
-    let (mut agents, mut without) = (agents.to_vec(), Vec::new());
+    let (mut agents, mut without) = (agents.to_vec(), stopped_submitters(ctx));
     let (mut taken, mut cut) = (Vec::new(), false);
     for _ in 0..ROUNDS {
         let left = max - i64::try_from(taken.len()).unwrap_or(max);
-        let Some((more, chosen, full)) = take_queued(ctx, source, &agents, &without, left).await? else {
+        let Some((more, mut chosen, full)) = take_queued(ctx, source, &agents, &without, left).await? else {
             return Ok(None);
         };
+        of_unstopped_intents(ctx, &mut chosen);
         taken.extend(more);
         cut = full;
         if chosen.is_empty() {

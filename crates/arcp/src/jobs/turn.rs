@@ -21,7 +21,8 @@ use super::claim_tokens::token_digest;
 use super::claims::gates;
 use super::claims::keys::TokenSource;
 use super::claims::{
-    ClaimAsk, Claimed, chosen_within, claimant, locks_of, queued_within, repeated, unstopped,
+    ClaimAsk, Claimed, chosen_within, claimant, locks_of, of_unstopped_intents, queued_within, repeated,
+    stopped_submitters, unstopped,
 };
 use super::delegation::refuse_children;
 use super::locked::LockedJobs;
@@ -220,8 +221,10 @@ pub async fn claim_within(
     }
     let mut source = TokenSource::new(ctx, worker.id, ask.key.as_ref());
     let agents = unstopped(ctx, &ask.agents_of(&worker));
-    let queued = queued_within(ctx, conn, &mut source, &agents, &[], ask.max).await?;
+    let stopped = stopped_submitters(ctx);
+    let queued = queued_within(ctx, conn, &mut source, &agents, &stopped, ask.max).await?;
     let (mut claimed, mut chosen, _cut) = queued.ok_or_else(Idempotency::mismatch)?;
+    of_unstopped_intents(ctx, &mut chosen);
     let locks: Vec<i64> = chosen.iter().flat_map(locks_of).collect();
     let mut logs = Vec::new();
     if !locks.is_empty() {

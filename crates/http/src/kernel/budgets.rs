@@ -417,6 +417,8 @@ struct SpendReport {
     until: WireTime,
     /// The lines: by day, then the largest sums first; at most 10,000.
     lines: Vec<LineBody>,
+    /// Whether these are all lines. Otherwise ask for a shorter time, or divide it by less.
+    complete: bool,
 }
 
 /// Report what was spent
@@ -447,10 +449,12 @@ async fn report(api: web::Data<HttpState>, asker: Asker, query: Query) -> Reply 
     let scope = query.text("scope").map(|text| Subject::read("scope", text)).transpose()?;
     let ask = ReportAsk { from, until, time_zone, scope, by: division(query.text("by").unwrap_or(""))? };
     let lines = reports::report(&api.ctx, &asker.caller, &ask).await?;
+    let complete = lines.len() < reports::LINES;
     ok(&SpendReport {
         from: WireTime::new(from, asker.dialect),
         until: WireTime::new(until, asker.dialect),
         lines: lines.into_iter().map(LineBody::new).collect::<Result<_, _>>()?,
+        complete,
     })
 }
 

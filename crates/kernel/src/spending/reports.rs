@@ -12,7 +12,7 @@ use crate::charges::amount;
 use crate::{Caller, Ctx, Outcome};
 
 /// Maximum number of lines of a report.
-const LINES: i64 = 10_000;
+pub const LINES: usize = 10_000;
 
 /// What a report is divided by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub async fn report(ctx: &Ctx, caller: &Caller, ask: &ReportAsk) -> Outcome<Vec<
         intent.map(entente_domain::ids::IntentId::uuid),
         key.map(entente_domain::ids::KeyId::uuid),
         name(SubjectKind::Team),
-        LINES
+        i64::try_from(LINES).unwrap_or(i64::MAX)
     )
     .fetch_all(&mut *tx)
     .await?;
