@@ -350,6 +350,33 @@ def test_a_quiet_worker_asks_rarely_until_it_is_to_run_again(work, url, bob, nam
     assert bob.wait_for_job(made.job_id).status == "success"
 
 
+def test_a_worker_that_stops_reports_what_is_done(url, bob, name):
+    proxy, ran = Proxy(url), []
+
+    async def quick(job):
+        ran.append(job.attempt)
+        proxy.down = True
+        proxy.cut()
+        return "done"
+
+    with contextlib.ExitStack() as ending, Entente(proxy.url, AGENTS["agent.ada"]) as ada:
+        ending.callback(proxy.close)
+        worker = ada.worker(f"{name}@1.0.0", quick, grace=4)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        wait_for_agent(bob, name)
+        made = bob.submit_job(name)
+        wait_until(lambda: ran)
+        worker.stop()
+        # The server is back after the time in which running jobs may end.
+        time.sleep(5.5)
+        proxy.down = False
+        thread.join(40)
+        assert not thread.is_alive()
+        assert bob.call(operations.get_job(made.job_id)).status == "success"
+        assert ran == [1]
+
+
 def test_a_cancellation_that_a_report_brought_interrupts(work, bob, name):
     begun = threading.Event()
 

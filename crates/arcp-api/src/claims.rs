@@ -178,7 +178,7 @@ async fn claim(api: web::Data<ApiState>, asker: Asker, presence: Presence, body:
         if ask.wait.is_zero() { None } else { Some(asker.caller.waits(api.limits.max_streams_per_key)?) };
     let claimed = jobs::claim(&api.ctx, &asker.caller, &ask, presence.over()).await?;
     if !claimed.is_empty() && presence.is_gone().await {
-        jobs::return_unheard(&api.ctx, &asker.caller, &ask, &claimed).await;
+        jobs::return_unheard(&api.ctx, &ask, &claimed).await;
         return Err(Presence::refusal());
     }
     ok(&ClaimedList { jobs: claimed.into_iter().map(ClaimedBody::try_from).collect::<Result<_, _>>()? })

@@ -56,7 +56,7 @@ pub async fn look(ctx: &Ctx) -> Outcome<Vec<(String, bool)>> {
              ('fan-out', EXISTS (SELECT 1 FROM webhook_endpoints WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM webhook_replays)),
              ('search', EXISTS (SELECT 1 FROM search_backlog)), ('letters', EXISTS (SELECT 1 FROM federation_letters WHERE due_at <= $1)),
              ('deliveries', EXISTS (SELECT 1 FROM webhook_shifts WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))), ('notifications', EXISTS (SELECT 1 FROM contact_points WHERE due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1))), ('task_pushes', EXISTS (SELECT 1 FROM task_pushes WHERE due_at <= $1 AND behind AND (claimed_until IS NULL OR claimed_until <= $1))),
-             ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)), ('bridges', EXISTS (SELECT 1 FROM aee_bridges) OR EXISTS (SELECT 1 FROM trigger_firings WHERE job IS NOT NULL)),
+             ('revocations', EXISTS (SELECT 1 FROM credentials WHERE state = 'revoking' AND due_at <= $1)), ('bridges', EXISTS (SELECT 1 FROM aee_bridges) OR EXISTS (SELECT 1 FROM trigger_firings WHERE job IS NOT NULL AND (job_next_at IS NULL OR job_next_at <= $1))),
              ('stopped_jobs', EXISTS (SELECT 1 FROM stops WHERE lifted_at IS NULL) OR EXISTS (SELECT 1 FROM stopped_jobs)),
              ('budgets', EXISTS (SELECT 1 FROM budget_reached r WHERE r.handled_at IS NULL AND (r.moment_id IS NULL OR EXISTS (
                  SELECT 1 FROM moments m WHERE m.id = r.moment_id AND coalesce(m.ended_at::text, m.resolution_kind) IS NOT NULL)))),

@@ -6,6 +6,7 @@ use entente_domain::arcp::jobs::ask::Submit;
 use entente_domain::refusal::Code;
 use entente_kernel::{AppError, Outcome};
 use entente_openintent::triggers::{self, DueJob};
+use futures_util::{StreamExt, stream};
 
 use crate::Ctx;
 
@@ -19,16 +20,18 @@ const POWERLESS: &str = "No key by which it acts is in force.";
 const LATE: &str =
     "It could not be submitted for hours, and a job of it may exist: it is not submitted again.";
 
-/// Submits the jobs of firings, and returns how many of them are settled.
+/// Jobs submitted at once: one that waits for its credentials holds up few.
+const AT_ONCE: usize = 8;
+
+/// Submits the jobs of firings, and returns how many of them are settled. One that fails keeps back no other.
 ///
 /// # Errors
 /// The database fails.
 pub async fn step(ctx: &Ctx, job_writer: &JobWriter) -> Outcome<u64> {
-    let mut done = 0;
-    for due in triggers::due_jobs(&ctx.openintent, BATCH).await? {
-        done += u64::from(submit(ctx, job_writer, due).await?);
-    }
-    Ok(done)
+    let due = triggers::due_jobs(&ctx.openintent, BATCH).await?;
+    let submissions = stream::iter(due).map(|one| submit(ctx, job_writer, one)).buffer_unordered(AT_ONCE);
+    let results: Vec<Outcome<bool>> = submissions.collect().await;
+    results.into_iter().try_fold(0, |done, one| Ok(done + u64::from(one?)))
 }
 
 /// Submits the job of a firing; returns whether it is settled.

@@ -57,9 +57,9 @@ async fn take_back(pool: &Pool) {
         DROP FUNCTION mark_logs, mark_jobs, mark_envelope, log_sequence, log_place, job_place, next_of_system, system_at, bus_end;
         DROP TABLE log_unsequenced, log_sequencer, log_order, job_order, aee_bus_order;
         DROP TABLE job_attempts, job_checkpoints;
-        DROP INDEX trigger_firings_jobs;
+        DROP INDEX trigger_firings_jobs, trigger_firings_next;
         ALTER TABLE triggers DROP COLUMN job;
-        ALTER TABLE trigger_firings DROP COLUMN job, DROP COLUMN job_id;
+        ALTER TABLE trigger_firings DROP COLUMN job, DROP COLUMN job_id, DROP COLUMN job_next_at;
         DROP INDEX job_clock_not_before;
         ALTER TABLE agent_versions DROP COLUMN retry;
         ALTER TABLE jobs DROP COLUMN retry, DROP COLUMN queue_timeout, DROP COLUMN start_at;

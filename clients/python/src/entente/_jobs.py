@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from ._generated.answers import ClaimedJob, JobSignal
 
@@ -18,6 +19,8 @@ class JobState:
         self.interrupted = False
         # Whether its end, or its return, has been reported.
         self.ended = False
+        # What the function has returned, or how it has failed, while that is reported.
+        self.outcome: tuple[Any] | None = None
         self.reported = 0
         # Begins the keys of this claim's events: a job that was handed back is claimed again under the same number of its attempt.
         self.prefix = uuid.uuid4().hex[:16]

@@ -138,7 +138,8 @@ class Worker:
         leaving = AsyncTransport(replace(self._settings, patience=self.grace), self._transport.http)
         left = list(self._held.values())
         for state, _ in left:
-            state.lost = True
+            # What is done already is reported below, and not done again by another worker.
+            state.lost = state.lost or state.outcome is None
         await _cancelled(*(task for _, task in left))
         with contextlib.suppress(EntenteError):
             await _handed_back([AsyncJob(leaving, state) for state, _ in left if not state.ended])
@@ -276,8 +277,9 @@ class Worker:
                 outcome = JobError(f"{type(wrong).__name__}: {wrong}")
             if state.lost or state.ended:
                 return
+            state.outcome = (outcome,)
             with contextlib.suppress(ClaimError):
-                await (job.fail(outcome) if isinstance(outcome, JobError) else job.finish(outcome))
+                await _reported(job, outcome)
         except (ApiError, ConnectionLostError) as refused:
             log.error("job %s could not be reported: %s", state.claimed.job_id, refused)
             with contextlib.suppress(EntenteError):
@@ -302,9 +304,20 @@ class Worker:
         return await loop.run_in_executor(self._threads, blocking, Job(self._blocking, state))
 
 
+async def _reported(job: AsyncJob, outcome: Any) -> None:
+    """Reports how a job ended."""
+    await (job.fail(outcome) if isinstance(outcome, JobError) else job.finish(outcome))
+
+
 async def _handed_back(jobs: list[AsyncJob]) -> None:
-    """Hands jobs back. One that is somebody else's by now keeps back no other; raises ConnectionLostError if the server is away."""
-    told = await asyncio.gather(*(job.release("the worker stops") for job in jobs), return_exceptions=True)
+    """Hands jobs back, or reports the outcome of those that are done. One that is somebody else's by now keeps back no other; raises
+    ConnectionLostError if the server is away."""
+
+    async def one(job: AsyncJob) -> None:
+        done = job._state.outcome
+        await (job.release("the worker stops") if done is None else _reported(job, done[0]))
+
+    told = await asyncio.gather(*(one(job) for job in jobs), return_exceptions=True)
     for wrong in told:
         if wrong is not None and not isinstance(wrong, ApiError):
             raise wrong

@@ -11196,6 +11196,8 @@ export interface components {
         };
         /** @description A report of what was spent. */
         SpendReport: {
+            /** @description Whether these are all lines. Otherwise ask for a shorter time, or divide it by less. */
+            complete: boolean;
             /** @description Begin of the time. */
             from: components["schemas"]["WireTime"];
             /** @description The lines: by day, then the largest sums first; at most 10,000. */

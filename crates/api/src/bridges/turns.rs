@@ -298,7 +298,7 @@ pub(crate) async fn taken(
     let (done, jobs) = turns::take(ctx, caller, &turn, once, respond).await?;
     if !jobs.is_empty() && presence.is_gone().await {
         if let Some(ask) = &turn.claim {
-            jobs::return_unheard(&ctx.arcp, caller, ask, &jobs).await;
+            jobs::return_unheard(&ctx.arcp, ask, &jobs).await;
         }
         return Err(Presence::refusal());
     }

@@ -94,7 +94,7 @@ async fn claim_job(call: Call) -> ToolResult {
     };
     let claimed = jobs::claim(ctx, caller, &ask, call.presence.over()).await?;
     if !claimed.is_empty() && call.presence.is_gone().await {
-        jobs::return_unheard(ctx, caller, &ask, &claimed).await;
+        jobs::return_unheard(ctx, &ask, &claimed).await;
         return Err(Presence::refusal());
     }
     let Some(job) = claimed.into_iter().next() else {

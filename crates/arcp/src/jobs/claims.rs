@@ -46,7 +46,7 @@ use crate::workers::{Directive, Worker};
 const CLAIMS: i64 = 100;
 /// Maximum number of looks at the queue of one claim: each passes over the jobs behind gates that the one before found
 /// closed.
-const ROUNDS: usize = 8;
+pub(super) const ROUNDS: usize = 32;
 /// Maximum number of jobs that one claim parks because their concurrency key is full.
 const PARKED: i64 = 5_000;
 
@@ -235,8 +235,17 @@ async fn take(
     let (mut taken, mut cut) = (Vec::new(), false);
     for _ in 0..ROUNDS {
         let left = max - i64::try_from(taken.len()).unwrap_or(max);
-        let Some((more, mut chosen, full)) = take_queued(ctx, source, &agents, &without, left).await? else {
-            return Ok(None);
+        let (more, mut chosen, full) = match take_queued(ctx, source, &agents, &without, left).await {
+            Ok(Some(found)) => found,
+            Ok(None) if taken.is_empty() => return Ok(None),
+            Ok(None) => break,
+            Err(failure) if taken.is_empty() => return Err(failure),
+            // The claimed jobs belong to the worker; the rest wait for the next request.
+            Err(failure) => {
+                tracing::warn!(error = %failure, "no more jobs could be claimed");
+                cut = true;
+                break;
+            }
         };
         of_unstopped_intents(ctx, &mut chosen);
         taken.extend(more);
@@ -250,14 +259,7 @@ async fn take(
                 if closed.is_empty() || i64::try_from(taken.len()).unwrap_or(max) >= max {
                     break;
                 }
-                // What is behind a closed gate makes room for others.
-                for gate in closed {
-                    match gate {
-                        Gate::Agent(name) => agents.retain(|agent| gates::name_of(agent) != name),
-                        Gate::Principal(name) => without.push(name),
-                        Gate::Key(..) => {}
-                    }
-                }
+                pass_over(closed, &mut agents, &mut without);
                 if agents.is_empty() {
                     break;
                 }
@@ -277,6 +279,17 @@ async fn take(
         ctx.feed.wake(WakeKey::Job(job.job_id));
     }
     Ok(Some((taken, cut)))
+}
+
+/// Leaves out what is behind closed gates, to make room for others.
+pub(super) fn pass_over(closed: BTreeSet<Gate>, agents: &mut Vec<String>, without: &mut Vec<String>) {
+    for gate in closed {
+        match gate {
+            Gate::Agent(name) => agents.retain(|agent| gates::name_of(agent) != name),
+            Gate::Principal(name) => without.push(name),
+            Gate::Key(..) => {}
+        }
+    }
 }
 
 /// Claims jobs that need no locks, and returns the others whose turn it is, too: those of intents, and those that a limit
@@ -415,7 +428,7 @@ pub(super) fn locks_of(chosen: &Chosen) -> Vec<i64> {
 pub(super) struct TakenUnderLocks {
     pub claimed: Vec<Claimed>,
     /// Gates that were closed to some.
-    closed: BTreeSet<Gate>,
+    pub closed: BTreeSet<Gate>,
     /// Logs of the intents, to be published after the commit.
     pub logs: Vec<IntentLog>,
 }
@@ -476,7 +489,8 @@ async fn record(
     Ok(logs)
 }
 
-/// Gives a job back for other workers to claim at once, or ends it if it was cancelled.
+/// Gives a job back for other workers to claim at once, or ends it if it was cancelled. A job that must not run twice
+/// (`on_lost`) ends, too: its worker may have begun.
 ///
 /// Its reservations are put back.
 ///
@@ -484,18 +498,19 @@ async fn record(
 /// The claim is lost.
 pub async fn release(ctx: &Ctx, caller: &Caller, id: JobId, token: &str) -> Outcome<JobStatus> {
     caller.require(Scope::JobsWork)?;
-    let done = release_held(ctx, id, token).await;
+    let done = release_held(ctx, id, token, true).await;
     conceal(ctx, caller, id, done).await
 }
 
-async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
+async fn release_held(ctx: &Ctx, id: JobId, token: &str, has_begun: bool) -> Outcome<JobStatus> {
     give_back(ctx, id, |change| {
         change.job().hold(&token_digest(token), change.now())?;
-        let cancelled = change.job().cancel.clone();
-        if let Some(cancel) = cancelled {
-            change.fail(Fault::Cancelled, &cancel.reason, None, None)?;
-        } else {
-            change.hand_back();
+        match (change.job().cancel.clone(), change.job().on_lost) {
+            (Some(cancel), _) => change.fail(Fault::Cancelled, &cancel.reason, None, None)?,
+            (None, OnLost::Fail) if has_begun => {
+                change.fail(Fault::InternalError, "Its worker gave it back.", None, None)?;
+            }
+            (None, _) => change.hand_back(),
         }
         Ok(change.job().status)
     })
@@ -506,7 +521,7 @@ async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
 ///
 /// A job that cannot be given back becomes available when its claim expires. A claim that the worker has repeated meanwhile
 /// was heard after all.
-pub async fn return_unheard(ctx: &Ctx, caller: &Caller, ask: &ClaimAsk, claimed: &[Claimed]) {
+pub async fn return_unheard(ctx: &Ctx, ask: &ClaimAsk, claimed: &[Claimed]) {
     if let Some(key) = &ask.key {
         match keys::forget(&ctx.pool, ask.worker_id, key).await {
             Ok(true) => {}
@@ -518,7 +533,7 @@ pub async fn return_unheard(ctx: &Ctx, caller: &Caller, ask: &ClaimAsk, claimed:
         }
     }
     for job in claimed {
-        match release(ctx, caller, job.job_id, &job.claim_token).await {
+        match release_held(ctx, job.job_id, &job.claim_token, false).await {
             Ok(_status) => tracing::info!(job = %job.job_id, "a job came back: its worker had hung up"),
             Err(failure) => {
                 tracing::warn!(job = %job.job_id, error = %failure, "a job could not be taken back from a worker that hung up");

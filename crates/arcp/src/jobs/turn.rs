@@ -21,8 +21,8 @@ use super::claim_tokens::token_digest;
 use super::claims::gates;
 use super::claims::keys::TokenSource;
 use super::claims::{
-    ClaimAsk, Claimed, chosen_within, claimant, locks_of, of_unstopped_intents, queued_within, repeated,
-    stopped_submitters, unstopped,
+    ClaimAsk, Claimed, ROUNDS, chosen_within, claimant, locks_of, of_unstopped_intents, pass_over,
+    queued_within, repeated, stopped_submitters, unstopped,
 };
 use super::delegation::refuse_children;
 use super::locked::LockedJobs;
@@ -220,23 +220,35 @@ pub async fn claim_within(
         return Ok(Claims::default());
     }
     let mut source = TokenSource::new(ctx, worker.id, ask.key.as_ref());
-    let agents = unstopped(ctx, &ask.agents_of(&worker));
-    let stopped = stopped_submitters(ctx);
-    let queued = queued_within(ctx, conn, &mut source, &agents, &stopped, ask.max).await?;
-    let (mut claimed, mut chosen, _cut) = queued.ok_or_else(Idempotency::mismatch)?;
-    of_unstopped_intents(ctx, &mut chosen);
-    let locks: Vec<i64> = chosen.iter().flat_map(locks_of).collect();
-    let mut logs = Vec::new();
-    if !locks.is_empty() {
-        // To wait for a lock now could close a circle: the transaction holds others already.
-        let held = try_locks(conn, &locks).await?;
-        chosen.retain(|one| locks_of(one).iter().all(|lock| held.contains(lock)));
-    }
-    if !chosen.is_empty() {
+    let (mut agents, mut without) = (unstopped(ctx, &ask.agents_of(&worker)), stopped_submitters(ctx));
+    let (mut claimed, mut logs) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let left = ask.max - i64::try_from(claimed.len()).unwrap_or(ask.max);
+        let queued = queued_within(ctx, conn, &mut source, &agents, &without, left).await?;
+        let (more, mut chosen, _cut) = queued.ok_or_else(Idempotency::mismatch)?;
+        claimed.extend(more);
+        of_unstopped_intents(ctx, &mut chosen);
+        let locks: Vec<i64> = chosen.iter().flat_map(locks_of).collect();
+        if !locks.is_empty() {
+            // To wait for a lock now could close a circle: the transaction holds others already.
+            let held = try_locks(conn, &locks).await?;
+            chosen.retain(|one| locks_of(one).iter().all(|lock| held.contains(lock)));
+        }
+        if chosen.is_empty() {
+            break;
+        }
         let taken =
             chosen_within(ctx, conn, &mut source, &chosen).await?.ok_or_else(Idempotency::mismatch)?;
         claimed.extend(taken.claimed);
-        logs = taken.logs;
+        logs.extend(taken.logs);
+        let is_full = i64::try_from(claimed.len()).unwrap_or(ask.max) >= ask.max;
+        if taken.closed.is_empty() || is_full {
+            break;
+        }
+        pass_over(taken.closed, &mut agents, &mut without);
+        if agents.is_empty() {
+            break;
+        }
     }
     Ok(Claims { claimed, logs })
 }

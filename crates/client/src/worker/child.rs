@@ -236,6 +236,8 @@ impl<'a> Running<'a> {
                 let message = "the job was called off, and its command has stopped".to_owned();
                 return End::Error(Failed::with("CANCELLED", message));
             }
+            // A command that has said its result before it exits has done the work.
+            Some(Stop::Drained) if status.is_some_and(|status| status.success()) && seen.has_result() => {}
             Some(Stop::Drained | Stop::Lost) => return End::Release { reason: "the worker stops" },
             None => {}
         }

@@ -41,6 +41,13 @@ pub(super) struct Seen {
     pub(super) wrote_at: Cell<Option<Instant>>,
 }
 
+impl Seen {
+    /// Whether the command has said a result, or streams one.
+    pub(super) fn has_result(&self) -> bool {
+        self.value.borrow().is_some() || self.streamed.borrow().is_some()
+    }
+}
+
 /// Reader of a command's output.
 pub(super) struct Listener<'a> {
     pub(super) job: &'a Claimed,

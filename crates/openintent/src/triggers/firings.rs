@@ -345,11 +345,26 @@ pub(super) struct WithJob {
     pub created_at: Timestamp,
 }
 
-/// Returns firings whose jobs are to be submitted, oldest first.
-pub(super) async fn jobs(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<WithJob>> {
+/// Returns firings whose jobs are to be submitted: first those that were not tried yet, the oldest first. None of them comes
+/// again before `next`, so that those that cannot be submitted keep nothing back.
+pub(super) async fn jobs(
+    conn: &mut PgConnection,
+    now: Timestamp,
+    next: Timestamp,
+    limit: i64,
+) -> Outcome<Vec<WithJob>> {
     let rows = sqlx::query!(
         r#"-- trigger_firings::jobs
-         SELECT id, trigger_id, job AS "job!", created_at FROM trigger_firings WHERE job IS NOT NULL ORDER BY number LIMIT $1"#,
+         WITH due AS (
+             SELECT id FROM trigger_firings WHERE job IS NOT NULL AND (job_next_at IS NULL OR job_next_at <= $1)
+             ORDER BY job_next_at NULLS FIRST, number LIMIT $3 FOR UPDATE SKIP LOCKED),
+         put_off AS (
+             UPDATE trigger_firings f SET job_next_at = $2 FROM due d WHERE f.id = d.id
+             RETURNING f.id, f.trigger_id, f.job, f.created_at, f.number)
+         SELECT id AS "id!", trigger_id AS "trigger_id!", job AS "job!", created_at AS "created_at!"
+         FROM put_off ORDER BY number"#,
+        now,
+        next,
         limit
     )
     .fetch_all(conn)
@@ -371,7 +386,8 @@ pub(super) async fn job_submitted(
 ) -> Outcome<Option<TriggerId>> {
     let trigger = sqlx::query_scalar!(
         "-- trigger_firings::job_submitted
-         UPDATE trigger_firings SET job_id = $2, job = NULL WHERE id = $1 AND job IS NOT NULL RETURNING trigger_id",
+         UPDATE trigger_firings SET job_id = $2, job = NULL, job_next_at = NULL WHERE id = $1 AND job IS NOT NULL
+         RETURNING trigger_id",
         id.uuid(),
         job.uuid()
     )
@@ -389,7 +405,8 @@ pub(super) async fn job_refused(
 ) -> Outcome<Option<TriggerId>> {
     let trigger = sqlx::query_scalar!(
         "-- trigger_firings::job_refused
-         UPDATE trigger_firings SET status = 'failed', reason = 'refused', detail = $2, job = NULL, done_at = $3
+         UPDATE trigger_firings SET status = 'failed', reason = 'refused', detail = $2, job = NULL, job_next_at = NULL,
+             done_at = $3
          WHERE id = $1 AND job IS NOT NULL RETURNING trigger_id",
         id.uuid(),
         why,

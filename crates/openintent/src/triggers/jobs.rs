@@ -2,6 +2,7 @@
 //! (`crates/bridges/src/trigger_jobs.rs`), because this protocol knows no jobs. The request's idempotency key makes the
 //! job one, whatever dies in between.
 
+use entente_domain::clock::plus_seconds;
 use entente_domain::ids::{FiringId, IntentId, JobId, TriggerId};
 use entente_kernel::{Caller, Outcome};
 
@@ -21,13 +22,17 @@ pub struct DueJob {
     pub late: bool,
 }
 
-/// Returns up to `limit` jobs to submit, the oldest first.
+/// Seconds after which a job is tried again that could not be submitted.
+const AGAIN_SECONDS: u32 = 10;
+
+/// Takes up to `limit` jobs to submit, the oldest first. A job that is not submitted comes again after ten seconds, behind those
+/// that were not tried yet.
 ///
 /// # Errors
 /// Returns database errors.
 pub async fn due_jobs(ctx: &Ctx, limit: i64) -> Outcome<Vec<DueJob>> {
     let (mut conn, now) = (ctx.pool.acquire().await?, ctx.now());
-    let found = firings::jobs(&mut conn, limit).await?;
+    let found = firings::jobs(&mut conn, now, plus_seconds(now, AGAIN_SECONDS), limit).await?;
     if found.is_empty() {
         return Ok(Vec::new());
     }

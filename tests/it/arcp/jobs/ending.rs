@@ -161,6 +161,22 @@ async fn a_job_fails_when_it_may_not_be_tried_again() {
 }
 
 #[tokio::test]
+async fn a_job_that_must_not_run_twice_ends_when_its_worker_gives_it_back() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let any = world.any();
+    let once = Hand::of(&any, "once@1").await;
+    any.put("/arcp/agents/once/versions/1", json!({ "on_lost": "fail" })).await.ok();
+    let job = client.post("/jobs", json!({ "agent": "once" })).await.is(201);
+    let claimed = once.one().await;
+    assert_eq!(once.tell(&claimed, "release", json!({})).await.ok()["status"], "error");
+    let (_, end) = events(&client, id(&job)).await.pop().unwrap();
+    assert_eq!(end["code"], "INTERNAL_ERROR");
+    assert!(once.claim(1).await.is_empty());
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_job_that_is_given_back_has_lost_no_attempt() {
     let world = World::start().await;
     let client = world.agent("agent.client").await;

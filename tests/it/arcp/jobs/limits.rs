@@ -125,6 +125,65 @@ async fn a_principal_never_runs_more_than_its_limit_and_holds_up_nobody() {
     a.server.stop().await;
 }
 
+/// Claims one job, by itself or with a turn.
+async fn one_of(hand: &Hand, in_a_turn: bool) -> Vec<Value> {
+    if !in_a_turn {
+        return hand.claim(1).await;
+    }
+    let body = json!({ "claim": { "worker_id": hand.id, "max": 1 } });
+    hand.client.post("/turn", body).await.ok()["jobs"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn full_principals_hide_nobody_however_many_and_urgent_their_jobs_are() {
+    let world = World::start().await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let other = world.agent("agent.other").await;
+    for number in 0..10 {
+        let name = format!("agent.full-{number}");
+        let full = world.agent(&name).await;
+        limit(&world, "principals", &name, json!({ "max_running": 1 })).await;
+        for priority in 1..8 {
+            submit(&full, json!({ "priority": priority })).await;
+        }
+    }
+    assert_eq!(hand.claim(10).await.len(), 10, "one of each");
+    for in_a_turn in [false, true] {
+        let free = submit(&other, json!({})).await;
+        let claimed = one_of(&hand, in_a_turn).await;
+        assert_eq!(claimed.iter().map(id).collect::<Vec<_>>(), [free], "in a turn: {in_a_turn}");
+        assert!(one_of(&hand, in_a_turn).await.is_empty());
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_turn_takes_no_job_before_one_of_its_key_that_has_waited() {
+    let world = World::start().await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let client = world.agent("agent.client").await;
+    submit(&client, key("k", 1)).await;
+    let running = hand.one().await;
+    let urgent =
+        submit(&client, json!({ "priority": 9, "concurrency": { "key": "k", "max_running": 1 } })).await;
+    assert!(hand.claim(1).await.is_empty(), "it waits for the key");
+    let later = submit(&client, key("k", 1)).await;
+    // The end of the first and the claim of the next are one request.
+    let body = json!({
+        "finish": [{ "job_id": id(&running), "claim_token": running["claim_token"], "result": null }],
+        "claim": { "worker_id": hand.id, "max": 1 },
+    });
+    let reply = hand.client.post("/turn", body).await.ok();
+    let mut next = reply["jobs"].as_array().unwrap().clone();
+    if next.is_empty() {
+        next = hand.claim(1).await;
+    }
+    assert_eq!(next.iter().map(id).collect::<Vec<_>>(), [&urgent], "{reply}");
+    done(&hand, &next[0]).await;
+    assert_eq!(id(&hand.one().await), later);
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_full_key_holds_up_neither_others_nor_the_urgent() {
     let world = World::start().await;

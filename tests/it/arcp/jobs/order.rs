@@ -34,6 +34,27 @@ fn jain(shares: &[f64]) -> f64 {
 }
 
 #[tokio::test]
+async fn more_principals_than_a_claim_has_places_are_served_one_after_the_other() {
+    let world = World::start().await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    for number in 0..30 {
+        let client = world.agent(&format!("agent.client-{number:02}")).await;
+        flood(&client, 3).await;
+    }
+    for round in 0..3 {
+        let mut served = Vec::new();
+        for _ in 0..3 {
+            let jobs = hand.claim(10).await;
+            served.extend(jobs.iter().map(|job| job["principal"].as_str().unwrap().to_owned()));
+        }
+        served.sort_unstable();
+        served.dedup();
+        assert_eq!(served.len(), 30, "round {round}: {served:?}");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_higher_priority_goes_first_then_the_oldest() {
     let world = World::start().await;
     let (client, hand) = (world.agent("agent.client").await, Hand::of(&world.any(), "echo@1").await);

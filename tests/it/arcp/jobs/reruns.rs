@@ -160,3 +160,39 @@ async fn all_jobs_of_a_search_are_run_again_in_pages_and_none_twice() {
     assert_eq!((&theirs["found"], &theirs["reruns"]), (&json!(0), &json!([])));
     world.end().await;
 }
+
+#[tokio::test]
+async fn dead_letters_are_run_again_once_by_a_repeated_request() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    for _ in 0..5 {
+        world.clock.advance(1);
+        client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    }
+    for job in hand.claim(5).await {
+        fail(&hand, &job, "INTERNAL_ERROR").await;
+    }
+    let ask = |cursor: &Value| {
+        let mut body = json!({ "dead_letter": "open", "limit": 2, "idempotency_key": "k" });
+        if !cursor.is_null() {
+            body["cursor"] = cursor.clone();
+        }
+        body
+    };
+    let (mut cursor, mut made) = (Value::Null, Vec::new());
+    for expected in [2, 2, 1] {
+        let page = client.post("/jobs/rerun", ask(&cursor)).await.ok();
+        // The answer was lost.
+        let again = client.post("/jobs/rerun", ask(&cursor)).await.ok();
+        let jobs = |page: &Value| -> Vec<Value> {
+            page["reruns"].as_array().unwrap().iter().map(|one| one["job_id"].clone()).collect()
+        };
+        assert_eq!((jobs(&page).len(), jobs(&page)), (expected, jobs(&again)), "{page} {again}");
+        made.extend(jobs(&page));
+        cursor = page["next_cursor"].clone();
+    }
+    assert_eq!((made.len(), &cursor), (5, &Value::Null));
+    assert_eq!(hand.claim(20).await.len(), 5);
+    world.end().await;
+}

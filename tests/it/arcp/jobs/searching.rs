@@ -194,3 +194,22 @@ async fn bad_labels_and_conditions_are_refused() {
     client.post("/jobs", apart).await.is(200);
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_count_behind_too_many_jobs_of_others_is_not_complete() {
+    let world = World::start().await;
+    let (client, admin) = (world.agent("agent.client").await, world.admin().await);
+    Hand::of(&world.any(), "echo@1").await;
+    client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let text = "INSERT INTO job_clock (job_id, agent, status, last_seq, origin_seq, attempt, abandoned, precedence, principal)
+                SELECT ('ffffffff-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'other@1', 'pending', 0, 0, 0, '{}',
+                       precedence, principal
+                FROM generate_series(1, 100001) n, (SELECT precedence, principal FROM job_clock LIMIT 1) c";
+    sqlx::query(text).execute(&world.ctx().pool).await.unwrap();
+    let counts = client.get("/jobs/counts?status=pending").await.ok();
+    assert_eq!((&counts["total"], &counts["complete"]), (&json!(0), &json!(false)), "{counts}");
+    sqlx::query("DELETE FROM job_clock WHERE agent = 'other@1'").execute(&world.ctx().pool).await.unwrap();
+    let counts = admin.get("/jobs/counts?status=pending").await.ok();
+    assert_eq!((&counts["total"], &counts["complete"]), (&json!(1), &json!(true)), "{counts}");
+    world.end().await;
+}

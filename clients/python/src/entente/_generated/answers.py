@@ -4304,6 +4304,8 @@ class SpendLine(Record):
 @record
 class SpendReport(Record):
     """A report of what was spent."""
+    # Whether these are all lines. Otherwise ask for a shorter time, or divide it by less.
+    complete: bool
     # Begin of the time.
     from_: str
     # The lines: by day, then the largest sums first; at most 10,000.

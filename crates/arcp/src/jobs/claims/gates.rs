@@ -89,17 +89,45 @@ pub(in crate::jobs) async fn judge(
         judged.passages.insert(one.job_id.uuid(), passages.collect());
     }
     let mut counts = count(conn, judged.passages.values().flatten(), now).await?;
+    let early = overtaking(conn, chosen).await?;
     for one in chosen {
         let id = one.job_id.uuid();
         let passages = judged.passages.get(&id).map(Vec::as_slice).unwrap_or_default();
         if let Some(gate) = counts.closed(passages) {
             judged.closed.insert(gate.clone());
+        } else if early.contains(&id) {
+            let keys = passages.iter().map(|(gate, _)| gate).filter(|gate| matches!(gate, Gate::Key(..)));
+            judged.closed.extend(keys.cloned());
         } else {
             counts.pass(passages);
             judged.admitted.push(id);
         }
     }
     Ok(judged)
+}
+
+/// Returns those of these jobs that would overtake one of their key and agent: it has waited for longer, or is more urgent, and is
+/// let in as soon as there is room. A delegated job overtakes: the one that waits for it may have the room.
+async fn overtaking(conn: &mut PgConnection, chosen: &[Chosen]) -> Outcome<BTreeSet<Uuid>> {
+    let keyed: Vec<Uuid> =
+        chosen.iter().filter(|one| one.concurrency.is_some()).map(|one| one.job_id.uuid()).collect();
+    if keyed.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let early = sqlx::query_scalar!(
+        "-- job_clock::overtaking
+         SELECT c.job_id FROM job_clock c JOIN jobs j ON j.id = c.job_id
+         WHERE c.job_id = ANY($1) AND j.parent_id IS NULL AND EXISTS (
+             SELECT 1 FROM job_clock p
+             WHERE p.gate = c.gate AND p.gate IS NOT NULL AND p.agent = c.agent AND p.status = 'pending' AND p.parked
+               AND p.not_before IS NULL
+               AND (p.precedence, p.job_id) < (c.precedence, c.job_id)
+               AND NOT EXISTS (SELECT 1 FROM stopped_jobs h WHERE h.job_id = p.job_id))",
+        &keyed
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(early.into_iter().collect())
 }
 
 /// Counts the jobs at gates, and deletes slots that nothing counts any more.
@@ -263,26 +291,32 @@ async fn let_in(ctx: &Ctx, gate: &str, lock: i64) -> Outcome<u64> {
     Ok(done)
 }
 
-/// Lets jobs of keys into the queue that nobody else let in; returns their number.
+/// Lets jobs of keys into the queue that nobody else let in; returns their number. Each run goes on behind the keys of the one
+/// before: keys whose jobs wait for something else, such as the end of a stop, keep nobody back.
 ///
 /// # Errors
 /// The database query fails.
 pub async fn let_in_all(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let after = ctx.state.turns.last_gate();
     let gates = sqlx::query_scalar!(
         r#"-- job_clock::parked_gates
          WITH RECURSIVE gates (gate, number) AS (
-             (SELECT c.gate, 1::bigint FROM job_clock c WHERE c.status = 'pending' AND c.parked AND c.gate IS NOT NULL
-              ORDER BY c.gate LIMIT 1)
+             (SELECT c.gate, 1::bigint FROM job_clock c
+              WHERE c.status = 'pending' AND c.parked AND c.gate > $2 AND c.not_before IS NULL ORDER BY c.gate LIMIT 1)
              UNION ALL
              SELECT n.gate, g.number + 1 FROM gates g CROSS JOIN LATERAL (
-                 SELECT c.gate FROM job_clock c WHERE c.status = 'pending' AND c.parked AND c.gate > g.gate
+                 SELECT c.gate FROM job_clock c
+                 WHERE c.status = 'pending' AND c.parked AND c.gate > g.gate AND c.not_before IS NULL
                  ORDER BY c.gate LIMIT 1) n
              WHERE g.number < $1)
          SELECT gate AS "gate!" FROM gates"#,
-        limit
+        limit,
+        after
     )
     .fetch_all(&ctx.pool)
     .await?;
+    let is_end = i64::try_from(gates.len()).unwrap_or(limit) < limit;
+    ctx.state.turns.note_gate(gates.last().filter(|_| !is_end).cloned().unwrap_or_default());
     let mut done = 0;
     for text in gates {
         let digest = sha256(&text);

@@ -161,9 +161,21 @@ pub(in crate::jobs) async fn take(
     }
     let rows = take_in_turns(conn, agents, without, with, &turn.after).await?;
     if let Some(first) = rows.first() {
-        turns.note(agents, QueueTurn { after: first.principal.clone(), several: first.several });
+        turns.note(agents, QueueTurn { after: last_served(&rows).to_owned(), several: first.several });
     }
     sort(rows, with.tokens)
+}
+
+/// Returns the principal after which the next claim begins. If each principal got one job, more may wait than a claim has
+/// places, and the next claim goes on behind the last one; else all had their share, and another one begins.
+fn last_served(rows: &[Row]) -> &str {
+    let mut served: Vec<&str> = rows.iter().map(|row| row.principal.as_str()).collect();
+    let last = served.last().copied().unwrap_or_default();
+    let first = served.first().copied().unwrap_or_default();
+    let count = served.len();
+    served.sort_unstable();
+    served.dedup();
+    if served.len() == count { last } else { first }
 }
 
 /// Claims from a queue with jobs of one priority and one principal; from any other, or an empty one, nothing.
@@ -214,8 +226,8 @@ async fn take_of_one(
 ///
 /// `groups` walks over the priorities and principals with waiting jobs of each agent, in the order of turns: one more probe of
 /// the index for each, and no more than there are jobs to take, with a few more, because another claim may hold all
-/// jobs of one. `shares` divides the claim evenly among the principals of a priority, and what is left over in a second
-/// pass.
+/// jobs of one. Those of the principals that are left out do not count: they could keep all others out of sight. `shares`
+/// divides the claim evenly among the principals of a priority, and what is left over in a second pass.
 async fn take_in_turns(
     conn: &mut PgConnection,
     agents: &[String],
@@ -226,12 +238,12 @@ async fn take_in_turns(
     Ok(claim!(
         conn,
         "job_clock::take_in_turns",
-        "WITH RECURSIVE groups (agent, precedence, principal, oldest, wrapped, number) AS (
-             SELECT a.agent, (-32768)::smallint, ''::text, NULL::uuid, true, 0::bigint
+        "WITH RECURSIVE groups (agent, precedence, principal, oldest, wrapped, number, walked) AS (
+             SELECT a.agent, (-32768)::smallint, ''::text, NULL::uuid, true, 0::bigint, 0
              FROM UNNEST($1::text[]) AS a (agent)
              WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run') AND NOT EXISTS (
                  SELECT 1 FROM job_queues q WHERE q.agent IN (a.agent, split_part(a.agent, '@', 1)) AND NOT q.gives)
-             UNION ALL SELECT g.agent, n.precedence, n.principal, n.job_id, n.wrapped, g.number + 1
+             UNION ALL SELECT g.agent, n.precedence, n.principal, n.job_id, n.wrapped, g.number + (n.principal <> ALL($8))::int, g.walked + 1
              FROM groups g CROSS JOIN LATERAL (
                  (SELECT c.precedence, c.principal, c.job_id, g.wrapped FROM job_clock c
                   WHERE c.status = 'pending' AND NOT c.parked AND c.agent = g.agent AND c.precedence = g.precedence
@@ -254,10 +266,10 @@ async fn take_in_turns(
                          AND c.principal <= $7 ORDER BY c.principal, c.job_id LIMIT 1)
                       LIMIT 1) f)
                  LIMIT 1) n (precedence, principal, job_id, wrapped)
-             WHERE g.number < $2::bigint + 4 + cardinality($8::text[])),
+             WHERE g.number < $2::bigint + 4 AND g.walked < 2000),
          turns AS (
              SELECT g.*, row_number() OVER (PARTITION BY g.precedence, g.principal ORDER BY g.oldest) AS turn
-             FROM groups g WHERE g.number > 0 AND g.principal <> ALL($8::text[])),
+             FROM groups g WHERE g.oldest IS NOT NULL AND g.principal <> ALL($8::text[])),
          shares AS (
              SELECT t.*, EXISTS (SELECT 1 FROM job_limits i WHERE i.scope = 'agent' AND i.name = split_part(t.agent, '@', 1))
                         OR EXISTS (SELECT 1 FROM job_limits i WHERE i.scope = 'principal' AND i.name = t.principal) AS limited,

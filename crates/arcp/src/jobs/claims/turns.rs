@@ -1,6 +1,8 @@
 //! Whose turn it is in the queues, as this server remembers it. A hint: a server that starts begins with the first
 //! principal.
 
+use std::sync::{Mutex, PoisonError};
+
 use entente_domain::canonical::{Digest, sha256};
 use entente_runtime::cache::Cache;
 use entente_runtime::metrics::Metrics;
@@ -17,15 +19,25 @@ pub(in crate::jobs) struct QueueTurn {
     pub several: bool,
 }
 
-/// The turns of the queues, each of some agents that a worker claims for.
+/// The turns of the queues, each of some agents that a worker claims for, and of the sweep over concurrency keys.
 #[derive(Debug)]
-pub struct Turns(Cache<Digest, QueueTurn>);
+pub struct Turns(Cache<Digest, QueueTurn>, Mutex<String>);
 
 impl Turns {
     /// Creates the memory of a server.
     #[must_use]
     pub fn new(metrics: &Metrics) -> Self {
-        Self(Cache::new("turns", QUEUES, metrics))
+        Self(Cache::new("turns", QUEUES, metrics), Mutex::default())
+    }
+
+    /// Returns the gate at which the last sweep ended; empty if it came to the end of all.
+    pub(super) fn last_gate(&self) -> String {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers that gate.
+    pub(super) fn note_gate(&self, gate: String) {
+        *self.1.lock().unwrap_or_else(PoisonError::into_inner) = gate;
     }
 
     /// Returns the turn of a queue.

@@ -15,7 +15,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 
-use super::search::{JobSearch, count, ids};
+use super::search::{JobSearch, count, cursor, ids};
 use crate::Ctx;
 use crate::jobs::acceptance::{Origin, Submission, Submitted};
 use crate::jobs::reading::observable;
@@ -213,7 +213,19 @@ pub async fn rerun_found(
 async fn select(ctx: &Ctx, caller: &Caller, search: &JobSearch, key: &str) -> Outcome<(Again, Vec<Job>)> {
     let counts = count(ctx, caller, search).await?;
     let mut conn = ctx.pool.acquire().await?;
-    let (ids, next_cursor) = ids(ctx, &mut conn, caller, search).await?;
+    let (mut ids, mut next_cursor) = ids(ctx, &mut conn, caller, search).await?;
+    if search.dead_letter == Some(true) && !key.is_empty() {
+        // What the same request has run again is no open letter any more, and belongs to its page all the same.
+        let limit = i64::from(search.limit);
+        let below = search.below()?;
+        ids.extend(records::reruns::sources_of_key(&mut conn, &caller.agent, key, below, limit).await?);
+        ids.sort_unstable_by(|one, other| other.cmp(one));
+        ids.dedup();
+        if ids.len() > search.limit as usize {
+            ids.truncate(search.limit as usize);
+            next_cursor = ids.last().map(|last| cursor(last.uuid()));
+        }
+    }
     let jobs = rows::load(&mut conn, &ids).await?;
     let skipped = records::reruns::run_again(&mut conn, &ids, &caller.agent, key).await?;
     drop(conn);

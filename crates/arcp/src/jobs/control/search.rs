@@ -94,9 +94,10 @@ struct Part {
     floor: Option<Uuid>,
 }
 
+/// The number of found jobs of a status, beside the number of candidates; without a status if none was found.
 struct Number {
-    status: String,
-    count: i64,
+    status: Option<String>,
+    count: Option<i64>,
     seen: i64,
 }
 
@@ -158,6 +159,11 @@ impl JobSearch {
             return Err(Refusal::field(Code::InvalidRequest, "label", "too_long", message));
         }
         Ok(())
+    }
+
+    /// Returns the id below which the page begins: that of the cursor.
+    pub(super) fn below(&self) -> Result<Uuid, Refusal> {
+        Ok(self.asked(None, 1)?.below)
     }
 
     /// Prepares the search; the range of ids follows from the times and the cursor, because ids contain their time.
@@ -334,7 +340,7 @@ fn others(ask: &JobSearch, whose: Option<&String>) -> bool {
     ask.principal.is_some() && ask.principal.as_ref() != whose
 }
 
-fn cursor(id: Uuid) -> String {
+pub(super) fn cursor(id: Uuid) -> String {
     JobId::from(id).to_string().replacen("job_", "cur_", 1)
 }
 
@@ -369,7 +375,7 @@ pub async fn count(ctx: &Ctx, caller: &Caller, ask: &JobSearch) -> Outcome<Count
     let conn = &mut *ctx.pool.acquire().await?;
     let numbers = tally(conn, ask.way(), &asked).await?;
     let is_complete = numbers.first().is_none_or(|number| number.seen < COUNTED);
-    let read = |number: Number| Some((JobStatus::parse(&number.status)?, number.count));
+    let read = |number: Number| Some((JobStatus::parse(&number.status?)?, number.count?));
     Ok(Counts { by_status: numbers.into_iter().filter_map(read).collect(), is_complete })
 }
 
@@ -381,8 +387,9 @@ async fn tally(conn: &mut PgConnection, way: Way, ask: &Asked) -> Outcome<Vec<Nu
         fetch_all,
         Number,
         r#"
-         SELECT m.status AS "status!", count(*) AS "count!", (SELECT count(*) FROM found) AS "seen!"
-         FROM mine m GROUP BY m.status"#,
+         SELECT m.status AS "status?", m.count AS "count?", s.seen AS "seen!"
+         FROM (SELECT count(*) AS seen FROM found) s
+         LEFT JOIN (SELECT status, count(*) AS count FROM mine GROUP BY status) m ON true"#,
         []
     ))
 }

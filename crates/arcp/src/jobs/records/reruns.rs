@@ -91,6 +91,28 @@ pub(in crate::jobs) async fn run_again(
     Ok(rows.into_iter().map(JobId::from).collect())
 }
 
+/// Returns the jobs that a caller's requests with this key have run again: the newest below an id, up to `limit`.
+pub(in crate::jobs) async fn sources_of_key(
+    conn: &mut PgConnection,
+    by: &str,
+    key: &str,
+    below: Uuid,
+    limit: i64,
+) -> Outcome<Vec<JobId>> {
+    let rows = sqlx::query_scalar!(
+        "-- job_reruns::sources_of_key
+         SELECT DISTINCT source_id FROM job_reruns
+         WHERE requested_by = $1 AND request_key = $2 AND source_id < $3 ORDER BY source_id DESC LIMIT $4",
+        by,
+        key,
+        below,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(JobId::from).collect())
+}
+
 /// Deletes the links of deleted jobs. Those to a deleted job stay with the jobs that run it again.
 pub(super) async fn drop(conn: &mut PgConnection, ids: &[Uuid]) -> Outcome<()> {
     sqlx::query!("-- job_reruns::drop\n DELETE FROM job_reruns WHERE job_id = ANY($1)", ids)
