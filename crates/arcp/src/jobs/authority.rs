@@ -210,7 +210,7 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
     let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
     let mut change = locked.change(id)?;
     if let Err(lost) = change.job().hold(&token_digest(token), change.now()) {
-        return settle_lapsed(ctx, (tx, locked), id, token, reservation, cost)
+        return settle_lapsed(ctx, tx, locked, id, token, reservation, cost)
             .await?
             .ok_or_else(|| lost.into());
     }
@@ -229,7 +229,8 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
 /// token had no such reservation.
 async fn settle_lapsed(
     ctx: &Ctx,
-    (mut tx, mut locked): (Tx, LockedJobs),
+    mut tx: Tx,
+    mut locked: LockedJobs,
     id: JobId,
     token: &str,
     reservation: &str,
