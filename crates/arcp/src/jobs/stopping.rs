@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::{Cancel, JobStatus};
-use entente_domain::ids::JobId;
+use entente_domain::ids::{JobId, WorkerId};
 use entente_kernel::Outcome;
 use entente_kernel::wakeups::WakeKey;
 use sqlx::PgConnection;
@@ -44,53 +44,81 @@ pub async fn apply_stops(ctx: &Ctx) -> Outcome<u64> {
     Ok(done + give_back(ctx).await?)
 }
 
-async fn end(ctx: &Ctx, stopped: &BTreeMap<JobId, String>) -> Outcome<u64> {
+/// The stop of a job.
+struct Stopped {
+    reason: String,
+    /// Whether its own subject is stopped, and it has credentials: then it ends even if it waits.
+    has_credentials: bool,
+    /// The stopped worker that runs it, if the job's own subject is not stopped.
+    worker: Option<WorkerId>,
+}
+
+async fn end(ctx: &Ctx, stopped: &BTreeMap<JobId, Stopped>) -> Outcome<u64> {
     let ids: Vec<JobId> = stopped.keys().copied().collect();
     let intents = rows::intents(&mut *ctx.pool.acquire().await?, &ids).await?;
     let mut tx = ctx.begin(&intents).await?;
     let now = ctx.now();
     let mut locked = LockedJobs::take(&mut tx, &ids, &intents, now).await?;
     let due_at = now + ctx.state.jobs.cancel_grace;
-    for (id, reason) in stopped {
+    // Those with credentials also if they were told to end before.
+    let mut revoked: Vec<JobId> =
+        stopped.iter().filter(|(_, one)| one.has_credentials).map(|(id, _)| *id).collect();
+    for (id, one) in stopped {
         let Ok(mut change) = locked.change(*id) else { continue };
-        let reason = format!("Stopped: {reason}");
+        let reason = format!("Stopped: {}", one.reason);
+        let holder = change.job().claim.as_ref().map(|claim| claim.worker_id);
         match change.job().status {
-            JobStatus::Pending => change.fail(Fault::Cancelled, &reason, None, None)?,
+            // The stopped worker has just lost it, and another one runs it.
+            JobStatus::Running if one.worker.is_some_and(|worker| holder != Some(worker)) => continue,
+            // One that was just given back waits like the others.
+            JobStatus::Pending if one.has_credentials => {
+                change.fail(Fault::Cancelled, &reason, None, None)?;
+            }
             JobStatus::Running if change.job().cancel.is_none() => {
                 change.job_mut().cancel = Some(Cancel { reason, due_at });
+                revoked.push(*id);
             }
             _ => continue,
         }
         locked.apply(change);
     }
-    // Also of those that were told to end before.
-    credentials::end_of_jobs(&mut tx, &ids, now).await?;
+    credentials::end_of_jobs(&mut tx, &revoked, now).await?;
     locked.conclude(ctx, tx).await?;
     ctx.state.provisioners.ring();
-    Ok(u64::try_from(ids.len()).unwrap_or(u64::MAX))
+    Ok(u64::try_from(stopped.len()).unwrap_or(u64::MAX))
 }
 
 /// Running jobs that were not told to end, and jobs with credentials, each with the reason of its stop.
-async fn running(conn: &mut PgConnection) -> Outcome<BTreeMap<JobId, String>> {
+async fn running(conn: &mut PgConnection) -> Outcome<BTreeMap<JobId, Stopped>> {
     let rows = sqlx::query!(
         r#"-- job_clock::stopped_running
-         SELECT c.job_id AS "job_id!", s.reason AS "reason!" FROM job_clock c JOIN jobs j ON j.id = c.job_id
+         SELECT c.job_id AS "job_id!", s.reason AS "reason!", false AS "has_credentials!",
+                CASE WHEN stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id)
+                     THEN NULL ELSE c.worker_id END AS worker_id
+         FROM job_clock c JOIN jobs j ON j.id = c.job_id
          LEFT JOIN workers w ON w.id = c.worker_id
          JOIN stops s ON s.lifted_at IS NULL
              AND (stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id)
                   OR stop_concerns(s.scope, s.subject, s.subject_id, w.principal, w.principal, w.principal, NULL, NULL))
          WHERE c.due_at IS NOT NULL AND c.status = 'running' AND c.cancel_due_at IS NULL
          UNION ALL
-         SELECT c.job_id, s.reason FROM credentials k JOIN job_clock c ON c.job_id = k.job_id JOIN jobs j ON j.id = c.job_id
+         SELECT c.job_id, s.reason, true, NULL
+         FROM credentials k JOIN job_clock c ON c.job_id = k.job_id JOIN jobs j ON j.id = c.job_id
          JOIN stops s ON s.lifted_at IS NULL
              AND stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id)
          WHERE k.state = 'live' AND c.status IN ('pending', 'running')
-         ORDER BY 1 LIMIT $1"#,
+         ORDER BY 1, 3, 4 LIMIT $1"#,
         BATCH
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.job_id.into(), row.reason)).collect())
+    // Of a job's rows the last one counts, which concerns it most.
+    let stopped = rows.into_iter().map(|row| {
+        let (reason, has_credentials) = (row.reason, row.has_credentials);
+        let worker = row.worker_id.map(WorkerId::from);
+        (row.job_id.into(), Stopped { reason, has_credentials, worker })
+    });
+    Ok(stopped.collect())
 }
 
 /// Puts jobs whose stop was lifted back into the queue, and wakes workers; returns how many.
