@@ -216,6 +216,7 @@ fi
 packaging
 
 environment litellm "LiteLLM's proxy, of which a test makes a gateway,"
+environment envoy "Envoy, of which a test makes a gateway,"
 environment a2a "the Python client of A2A"
 environment conform "the reference servers that entente conform checks"
 

@@ -12,6 +12,7 @@ mod following;
 mod log_filter;
 mod moments;
 mod prune;
+mod schedules;
 mod sdk_workflows;
 mod staying;
 mod tail;

@@ -1,8 +1,8 @@
 //! Endpoint for the attempts at a job: who tried it, and what came of it.
 
 use actix_web::{get, web};
-use entente_arcp::jobs;
 use entente_arcp::jobs::{AttemptOutcome, Checkpoint, Tried};
+use entente_arcp::{Ctx, jobs};
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::retries::RetryPolicy;
 use entente_domain::clock::rfc3339;
@@ -11,6 +11,7 @@ use entente_http::caller::Asker;
 use entente_http::error::Reply;
 use entente_http::ok;
 use entente_http::routes::Routes;
+use entente_kernel::{Caller, Outcome};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -88,7 +89,7 @@ impl From<Checkpoint> for CheckpointBody {
 
 /// The attempts at a job.
 #[derive(Debug, Serialize, ToSchema)]
-struct JobAttempts {
+pub struct JobAttempts {
     /// The job.
     job_id: JobId,
     /// The attempts, oldest first; one whose worker handed the job back is none.
@@ -106,6 +107,30 @@ struct JobAttempts {
     checkpoint: Option<CheckpointBody>,
 }
 
+impl JobAttempts {
+    /// Loads the attempts at a job.
+    ///
+    /// # Errors
+    /// As [`jobs::history`].
+    pub async fn load(ctx: &Ctx, caller: &Caller, id: JobId) -> Outcome<Self> {
+        let found = jobs::history(ctx, caller, id).await?;
+        Ok(Self {
+            job_id: found.job.id,
+            attempts: found.attempts.into_iter().map(AttemptBody::from).collect(),
+            not_before: found.job.not_before.map(rfc3339),
+            failures: found.job.failures,
+            retry: found.job.retry,
+            checkpoint: found.checkpoint.map(CheckpointBody::from),
+        })
+    }
+
+    /// Number of attempts.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.attempts.len()
+    }
+}
+
 /// List the attempts at a job
 ///
 /// Each attempt with its worker and its outcome: a failed one with its error, and when the next one could begin.
@@ -113,13 +138,5 @@ struct JobAttempts {
     responses((status = 200, description = "The attempts", body = JobAttempts)))]
 #[get("/jobs/{job_id}/attempts")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = jobs::history(&api.ctx, &asker.caller, job_id(&path)?).await?;
-    ok(&JobAttempts {
-        job_id: found.job.id,
-        attempts: found.attempts.into_iter().map(AttemptBody::from).collect(),
-        not_before: found.job.not_before.map(rfc3339),
-        failures: found.job.failures,
-        retry: found.job.retry,
-        checkpoint: found.checkpoint.map(CheckpointBody::from),
-    })
+    ok(&JobAttempts::load(&api.ctx, &asker.caller, job_id(&path)?).await?)
 }

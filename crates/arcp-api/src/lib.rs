@@ -1,7 +1,7 @@
 //! ARCP 1.1 for its clients: REST resources of jobs, workers, credentials and the inventory, and sessions over WebSocket and
 //! stdio (`transport`).
 
-mod attempts;
+pub mod attempts;
 mod authority;
 pub mod claims;
 mod credentials;
@@ -15,7 +15,7 @@ pub mod reruns;
 pub mod signal_bodies;
 mod signals;
 pub mod transport;
-mod trees;
+pub mod trees;
 pub mod turns;
 pub mod workers;
 

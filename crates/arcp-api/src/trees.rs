@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use actix_web::{get, web};
-use entente_arcp::jobs;
 use entente_arcp::jobs::Node;
+use entente_arcp::{Ctx, jobs};
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::arcp::jobs::wire::numbers;
 use entente_domain::clock::rfc3339;
@@ -15,6 +15,7 @@ use entente_http::caller::Asker;
 use entente_http::error::Reply;
 use entente_http::ok;
 use entente_http::routes::Routes;
+use entente_kernel::{Caller, Outcome};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -22,7 +23,7 @@ use utoipa::ToSchema;
 use crate::ApiState;
 use crate::jobs::job_id;
 
-pub fn routes(config: &mut Routes<'_>) {
+pub(crate) fn routes(config: &mut Routes<'_>) {
     config.service(tree);
 }
 
@@ -76,7 +77,7 @@ impl From<Node> for NodeBody {
 /// A job with all that it delegated, directly and through its children.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = JobTree)]
-struct TreeBody {
+pub struct TreeBody {
     /// The jobs, parents before their children; the first is the root.
     jobs: Vec<NodeBody>,
     /// Number of jobs in the tree.
@@ -90,6 +91,30 @@ struct TreeBody {
     complete: bool,
 }
 
+impl TreeBody {
+    /// Loads the tree below a job: up to `limit` jobs, and the sums of all.
+    ///
+    /// # Errors
+    /// As [`jobs::tree`].
+    pub async fn load(ctx: &Ctx, caller: &Caller, id: JobId, limit: u32) -> Outcome<Self> {
+        let found = jobs::tree(ctx, caller, id, limit).await?;
+        let total_cost = found.nodes.first().map(|root| numbers(&root.total)).unwrap_or_default();
+        Ok(Self {
+            jobs: found.nodes.into_iter().map(NodeBody::from).collect(),
+            count: found.count,
+            by_status: found.by_status.into_iter().map(|(status, count)| (status.as_str(), count)).collect(),
+            total_cost,
+            complete: found.is_complete,
+        })
+    }
+
+    /// Number of jobs in the tree.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+}
+
 /// Get a job with its children
 ///
 /// Costs are counted by job since this server's release that introduced trees.
@@ -99,13 +124,5 @@ struct TreeBody {
 #[get("/jobs/{job_id}/tree")]
 async fn tree(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let limit = query.number("limit", 200, 1, PAGE)?;
-    let tree = jobs::tree(&api.ctx, &asker.caller, job_id(&path)?, limit).await?;
-    let total_cost = tree.nodes.first().map(|root| numbers(&root.total)).unwrap_or_default();
-    ok(&TreeBody {
-        jobs: tree.nodes.into_iter().map(NodeBody::from).collect(),
-        count: tree.count,
-        by_status: tree.by_status.into_iter().map(|(status, count)| (status.as_str(), count)).collect(),
-        total_cost,
-        complete: tree.is_complete,
-    })
+    ok(&TreeBody::load(&api.ctx, &asker.caller, job_id(&path)?, limit).await?)
 }

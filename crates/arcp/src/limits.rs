@@ -1,10 +1,11 @@
-//! Limits of running jobs of agents and principals (beyond ARCP). Table `job_limits`. Claims count in
-//! `jobs/claims/gates.rs`; the limits of concurrency keys come with the jobs.
+//! Limits of the jobs of agents and principals (beyond ARCP). Table `job_limits`. Claims count in `jobs/claims/gates.rs`;
+//! the limits of concurrency keys come with the jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::TimeDelta;
 use entente_domain::arcp::jobs::limits::{Gate, Limits};
+use entente_domain::arcp::jobs::order::Priority;
 use entente_domain::arcp::versions::is_name;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
@@ -15,7 +16,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 use serde_json::json;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgExecutor};
 
 use crate::Ctx;
 use crate::inventory;
@@ -112,19 +113,26 @@ pub async fn set(ctx: &Ctx, caller: &Caller, scope: LimitScope, name: &str, limi
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
     require(work.conn(), caller, scope, name).await?;
     limits.check("")?;
+    if scope == LimitScope::Agent && limits.max_priority.is_some() {
+        let message =
+            "`max_priority` limits what a principal may ask for. Set it at /arcp/limits/principals/{name}.";
+        return Err(Refusal::field(Code::InvalidRequest, "max_priority", "unknown", message).into());
+    }
     let now = work.now();
     let column = |said: Option<i64>| said.and_then(|said| i32::try_from(said).ok());
     sqlx::query!(
         "-- job_limits::set
-         INSERT INTO job_limits (scope, name, max_running, max_starts, per_sec, set_by, set_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)
+         INSERT INTO job_limits (scope, name, max_running, max_starts, per_sec, max_priority, set_by, set_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
          ON CONFLICT (scope, name) DO UPDATE SET max_running = excluded.max_running, max_starts = excluded.max_starts,
-             per_sec = excluded.per_sec, set_by = excluded.set_by, set_at = excluded.set_at, counted_at = NULL",
+             per_sec = excluded.per_sec, max_priority = excluded.max_priority, set_by = excluded.set_by,
+             set_at = excluded.set_at, counted_at = NULL",
         scope.as_str(),
         name,
         column(limits.max_running),
         column(limits.max_starts),
         column(limits.per_sec),
+        limits.max_priority.and_then(|said| i16::try_from(said).ok()),
         caller.agent,
         now
     )
@@ -183,7 +191,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<JobLimit>> {
     }
     let rows = sqlx::query!(
         r#"-- job_limits::list
-         SELECT l.scope, l.name, l.max_running, l.max_starts, l.per_sec, l.set_by, l.set_at,
+         SELECT l.scope, l.name, l.max_running, l.max_starts, l.per_sec, l.max_priority, l.set_by, l.set_at,
              (SELECT count(DISTINCT s.job_id) FROM job_slots s JOIN job_clock c ON c.job_id = s.job_id
               WHERE s.gate = l.scope || E'\n' || l.name AND c.status = 'running') AS "running!"
          FROM job_limits l
@@ -198,7 +206,10 @@ pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<JobLimit>> {
     let found = rows.into_iter().map(|row| JobLimit {
         scope: row.scope,
         name: row.name,
-        limits: limits(row.max_running, row.max_starts, row.per_sec),
+        limits: Limits {
+            max_priority: row.max_priority.map(i64::from),
+            ..limits(row.max_running, row.max_starts, row.per_sec)
+        },
         running: row.running,
         set_by: row.set_by,
         set_at: row.set_at,
@@ -211,7 +222,43 @@ fn limits(max_running: Option<i32>, max_starts: Option<i32>, per_sec: Option<i32
         max_running: max_running.map(i64::from),
         max_starts: max_starts.map(i64::from),
         per_sec: per_sec.map(i64::from),
+        max_priority: None,
     }
+}
+
+/// Returns the highest priority that a principal may ask for, if it is limited.
+async fn max_priority(conn: impl PgExecutor<'_>, principal: &str) -> Outcome<Option<i64>> {
+    let found = sqlx::query_scalar!(
+        "-- job_limits::max_priority
+         SELECT max_priority FROM job_limits WHERE scope = 'principal' AND name = $1",
+        principal
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(found.flatten().map(i64::from))
+}
+
+/// Returns the refusal of a priority that a principal may not ask for. Anybody may ask for normal priority or less, which costs
+/// no query.
+pub(crate) async fn objection(
+    conn: impl PgExecutor<'_>,
+    principal: &str,
+    asked: Option<Priority>,
+) -> Outcome<Option<Refusal>> {
+    let Some(asked) = asked.filter(|asked| *asked > Priority::default()) else { return Ok(None) };
+    let limits = Limits { max_priority: max_priority(conn, principal).await?, ..Limits::default() };
+    Ok(limits.permit(asked).err())
+}
+
+/// Lowers a priority that was once permitted to what its principal may ask for today.
+pub(crate) async fn lowered(
+    conn: impl PgExecutor<'_>,
+    principal: &str,
+    before: Option<Priority>,
+) -> Outcome<Option<Priority>> {
+    let Some(high) = before.filter(|before| *before > Priority::default()) else { return Ok(before) };
+    let most = max_priority(conn, principal).await?.map(Priority::check).transpose()?;
+    Ok(Some(most.map_or(high, |most| high.min(most))))
 }
 
 /// Limits of gates.
@@ -244,7 +291,8 @@ pub(crate) async fn of_gates(
     let rows = sqlx::query!(
         "-- job_limits::of_gates
          SELECT l.scope, l.name, l.max_running, l.max_starts, l.per_sec, l.set_at, l.counted_at
-         FROM UNNEST($1::text[], $2::text[]) AS g (scope, name) JOIN job_limits l ON l.scope = g.scope AND l.name = g.name",
+         FROM UNNEST($1::text[], $2::text[]) AS g (scope, name) JOIN job_limits l ON l.scope = g.scope AND l.name = g.name
+         WHERE l.max_running IS NOT NULL OR l.max_starts IS NOT NULL",
         &scopes as &[&str],
         &names as &[&str]
     )

@@ -9,7 +9,7 @@ use super::principals::quotas::Limits;
 use super::remote::{Remote, segment};
 
 /// Members of a budget that a line shows.
-const SHOWN: [&str; 8] = ["id", "scope", "window", "unit", "limit", "spent", "reserved", "left"];
+const SHOWN: [&str; 9] = ["id", "scope", "window", "unit", "limit", "spent", "reserved", "left", "forecast"];
 
 /// Budgets: what the system, a team, a principal, an agent, an intent or a key may spend
 #[derive(Debug, Args)]
@@ -39,18 +39,8 @@ enum Verb {
         /// A name
         #[arg(long)]
         name: Option<String>,
-        /// Per cent at which a person is asked, as `PERCENT=PERSON`; repeat for several
-        #[arg(long, value_name = "PERCENT=PERSON")]
-        ask: Vec<String>,
-        /// Per cent from which only these models are allowed, as `PERCENT=PATTERN,PATTERN`; repeat for several
-        #[arg(long, value_name = "PERCENT=PATTERNS")]
-        models: Vec<String>,
-        /// Per cent at which the scope is stopped; repeat for several
-        #[arg(long, value_name = "PERCENT")]
-        stop: Vec<u32>,
-        /// Per cent at which an event is recorded; repeat for several
-        #[arg(long, value_name = "PERCENT")]
-        notify: Vec<u32>,
+        #[command(flatten)]
+        said: Thresholds,
     },
     /// List budgets with what is spent of them
     List {
@@ -90,17 +80,42 @@ fn percent(text: &str) -> Result<(u32, &str), String> {
     parts.ok_or_else(|| format!("`{text}` must be PERCENT=…, such as 80=alice"))
 }
 
+/// The options of thresholds.
+#[derive(Debug, Args)]
+struct Thresholds {
+    /// Per cent at which a person is asked, as `PERCENT=PERSON`; repeat for several
+    #[arg(long, value_name = "PERCENT=PERSON")]
+    ask: Vec<String>,
+    /// Per cent from which only these models are allowed, as `PERCENT=PATTERN,PATTERN`; repeat for several
+    #[arg(long, value_name = "PERCENT=PATTERNS")]
+    models: Vec<String>,
+    /// Per cent from which only these tools are allowed, as `PERCENT=PATTERN,PATTERN`; repeat for several
+    #[arg(long, value_name = "PERCENT=PATTERNS")]
+    tools: Vec<String>,
+    /// Per cent at which the scope is stopped; repeat for several
+    #[arg(long, value_name = "PERCENT")]
+    stop: Vec<u32>,
+    /// Per cent at which an event is recorded; repeat for several
+    #[arg(long, value_name = "PERCENT")]
+    notify: Vec<u32>,
+}
+
 /// The thresholds of the options, one for each percentage.
-fn thresholds(ask: &[String], models: &[String], stop: &[u32], notify: &[u32]) -> Result<Vec<Value>, String> {
+fn thresholds(said: &Thresholds) -> Result<Vec<Value>, String> {
+    let Thresholds { ask, models, tools, stop, notify } = said;
     let mut found: std::collections::BTreeMap<u32, Map<String, Value>> = std::collections::BTreeMap::new();
     for one in ask {
         let (percent, person) = percent(one)?;
         found.entry(percent).or_default().insert("ask".to_owned(), json!({ "person": person }));
     }
-    for one in models {
-        let (percent, patterns) = percent(one)?;
-        let patterns: Vec<&str> = patterns.split(',').map(str::trim).collect();
-        found.entry(percent).or_default().insert("degrade".to_owned(), json!({ "models": patterns }));
+    for (member, given) in [("models", models), ("tools", tools)] {
+        for one in given {
+            let (percent, patterns) = percent(one)?;
+            let patterns: Vec<&str> =
+                patterns.split(',').map(str::trim).filter(|pattern| !pattern.is_empty()).collect();
+            let degrade = found.entry(percent).or_default().entry("degrade").or_insert_with(|| json!({}));
+            degrade[member] = json!(patterns);
+        }
     }
     for percent in stop {
         found.entry(*percent).or_default().insert("stop".to_owned(), json!(true));
@@ -120,7 +135,7 @@ fn flat(budget: &Value) -> Value {
     let mut flat = budget.clone();
     if let (Some(flat), Some(usage)) = (flat.as_object_mut(), budget.get("usage").and_then(Value::as_object))
     {
-        for member in ["spent", "reserved", "left", "limit"] {
+        for member in ["spent", "reserved", "left", "limit", "forecast"] {
             flat.insert(member.to_owned(), usage.get(member).cloned().unwrap_or_default());
         }
     }
@@ -150,8 +165,8 @@ impl Budgets {
         let api = self.remote.api()?;
         let one = |id: &str| format!("/budgets/{}", segment(id));
         let answer = match self.verb {
-            Verb::Create { scope, limit, unit, window, time_zone, name, ask, models, stop, notify } => {
-                let thresholds = thresholds(&ask, &models, &stop, &notify)?;
+            Verb::Create { scope, limit, unit, window, time_zone, name, said } => {
+                let thresholds = thresholds(&said)?;
                 let body = json!({
                     "scope": scope, "limit": limit, "unit": unit, "window": window, "time_zone": time_zone, "name": name,
                     "thresholds": thresholds,

@@ -1,33 +1,32 @@
-//! `entente job`: submits jobs (ARCP) and manages them. `jobs/control.rs` has the commands for jobs after their submission, `jobs/follow.rs` follows a job, `jobs/limits.rs` limits running ones, `jobs/screen.rs`
-//! displays it on a terminal, and `worker.rs` runs jobs.
+//! `entente job`: submits jobs (ARCP) and manages them. `jobs/form.rs` has the options that describe a job, `jobs/schedules.rs`
+//! the commands for schedules, `jobs/control.rs` those for jobs after their submission; `jobs/follow.rs` follows a job,
+//! `jobs/limits.rs` limits them, `jobs/screen.rs` displays one on a terminal, and `worker.rs` runs jobs.
 
 mod control;
 mod follow;
+mod form;
 mod limits;
+mod schedules;
 mod screen;
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use entente_domain::arcp::jobs::ask::{Constraints, Submit};
-use entente_domain::arcp::jobs::limits::Concurrency;
-use serde_json::value::RawValue;
+use entente_domain::arcp::jobs::ask::Submit;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use self::control::{Control, Found};
+use self::form::JobForm;
+pub(crate) use self::form::given;
 use super::output::people::print_live_record;
 use super::output::{note, print_json, print_record};
 use super::remote::{Api, Failure as Refused, Remote, segment};
 use super::{Done, Failure};
 
-/// Bytes read from a file or standard input at most: more than the server accepts, so that the server reports
-/// the excess.
-const MOST: u64 = 8 * 1024 * 1024;
-
-/// Jobs: submit, list, show, attempts, events, cancel, result, rerun, signal, tree, queue
+/// Jobs: submit, schedule, list, show, attempts, events, cancel, result, rerun, signal, tree, queue, limits
 #[derive(Debug, Args)]
 pub(super) struct Jobs {
     #[command(flatten)]
@@ -94,7 +93,12 @@ enum Verb {
         #[arg(long, value_name = "SECONDS")]
         grace: Option<i64>,
     },
-    /// Limits of running jobs, of agents and of principals
+    /// Schedules: submit a job at each due time, once, however many servers there are
+    Schedule {
+        #[command(subcommand)]
+        verb: schedules::Verb,
+    },
+    /// Limits of jobs, of agents and of principals
     Limits {
         #[command(subcommand)]
         verb: limits::Verb,
@@ -121,52 +125,14 @@ const AGENT_PAUSE: Duration = Duration::from_millis(250);
 /// it timed out.
 #[derive(Debug, Args)]
 struct Asked {
-    /// The agent: a name, or NAME@VERSION
-    #[arg(long)]
-    agent: String,
-    /// The job's input: JSON, @FILE, or `-` for standard input
-    #[arg(long, value_name = "JSON")]
-    input: Option<String>,
-    /// The requested authority, patterns by namespace: JSON such as `{"tool.call":["search.*"]}`, @FILE, or
-    /// `-`
-    #[arg(long, value_name = "JSON")]
-    lease: Option<String>,
-    /// An amount that the job may spend, such as USD:1.00; repeatable
-    #[arg(long, value_name = "AMOUNT")]
-    budget: Vec<String>,
-    /// The end of the lease, RFC 3339 with Z
-    #[arg(long, value_name = "TIME")]
-    expires_at: Option<String>,
-    /// Seconds after which the job times out
-    #[arg(long, value_name = "SECONDS")]
-    max_runtime: Option<i64>,
+    #[command(flatten)]
+    job: JobForm,
     /// When the job may start, RFC 3339
     #[arg(long, value_name = "TIME")]
     start_at: Option<String>,
-    /// Seconds that the job may wait for a worker before it times out
-    #[arg(long, value_name = "SECONDS")]
-    queue_timeout: Option<i64>,
-    /// Retries after failures: JSON such as `{"max_attempts":5}`, @FILE, or `-`
-    #[arg(long, value_name = "JSON")]
-    retry: Option<String>,
     /// The idempotency key: the same key with the same parameters yields the same job
     #[arg(long)]
     key: Option<String>,
-    /// The intent that the job works for
-    #[arg(long)]
-    intent: Option<String>,
-    /// The priority, -100 to 100: jobs with a higher one start first [default: 0]
-    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
-    priority: Option<i64>,
-    /// A label to find the job by, such as team=billing; repeatable
-    #[arg(long, value_name = "KEY=VALUE")]
-    label: Vec<String>,
-    /// A key of your jobs, of which only --max-running run at once
-    #[arg(long, value_name = "KEY")]
-    concurrency_key: Option<String>,
-    /// How many jobs with the concurrency key may run at once [default: 1]
-    #[arg(long, value_name = "N", requires = "concurrency_key")]
-    max_running: Option<i64>,
     /// Show the job's events until it ends
     #[arg(long)]
     follow: bool,
@@ -175,57 +141,10 @@ struct Asked {
     agent_wait: Option<u64>,
 }
 
-/// Reads an argument's text: given directly, in a file (`@name`), or on standard input (`-`).
-pub(crate) fn given(text: &str) -> Result<String, io::Error> {
-    match text.strip_prefix('@') {
-        Some(name) => io::read_to_string(std::fs::File::open(name)?.take(MOST)),
-        None if text == "-" => io::read_to_string(io::stdin().lock().take(MOST)),
-        None => Ok(text.to_owned()),
-    }
-}
-
 impl Asked {
     /// Builds the body of the request.
     fn submit(self) -> Result<Submit, Failure> {
-        let input = self.input.as_deref().map(given).transpose()?;
-        let input =
-            input.map(RawValue::from_string).transpose().map_err(|e| format!("--input is no JSON: {e}"))?;
-        let lease = self.lease.as_deref().map(given).transpose()?;
-        let mut lease_request = match lease {
-            Some(text) => Some(
-                serde_json::from_str(&text)
-                    .map_err(|e| format!("--lease must be an object of lists of patterns: {e}"))?,
-            ),
-            None => None,
-        };
-        if !self.budget.is_empty() {
-            let lease: &mut std::collections::BTreeMap<String, Vec<String>> =
-                lease_request.get_or_insert_default();
-            lease.entry("cost.budget".to_owned()).or_default().extend(self.budget);
-        }
-        let retry = self.retry.as_deref().map(given).transpose()?;
-        let retry = retry.as_deref().map(serde_json::from_str).transpose();
-        Ok(Submit {
-            agent: self.agent,
-            input,
-            lease_request,
-            lease_constraints: self.expires_at.map(|at| Constraints { expires_at: Some(at) }),
-            idempotency_key: self.key,
-            max_runtime_sec: self.max_runtime,
-            intent_id: self.intent,
-            priority: self.priority,
-            retry: retry.map_err(|e| format!("--retry is no retry policy: {e}"))?,
-            start_at: self.start_at,
-            queue_timeout_sec: self.queue_timeout,
-            labels: control::labels(&self.label)?,
-            concurrency: self.concurrency_key.map(|key| Concurrency {
-                key,
-                max_running: self.max_running,
-                max_starts: None,
-                per_sec: None,
-            }),
-            ..Submit::default()
-        })
+        Ok(Submit { start_at: self.start_at, idempotency_key: self.key, ..self.job.submit()? })
     }
 }
 
@@ -309,6 +228,7 @@ impl Jobs {
                 let body = Value::Object(said.map(|(name, value)| (name.to_owned(), value)).collect());
                 self.remote.show(&api.post(&path(&id, "/cancel"), &body).await?, &[])
             }
+            Verb::Schedule { verb } => schedules::run(&self.remote, &api, verb).await,
             Verb::Limits { verb } => limits::run(&self.remote, &api, verb).await,
             Verb::Result { id, output } => save(&api, &id, output).await,
         }

@@ -136,7 +136,7 @@ codes! {
     Cancelled = "CANCELLED";
     /// The job's lease has expired (ARCP §9.5).
     LeaseExpired = "LEASE_EXPIRED";
-    /// A counter of the job's budget has too little left (ARCP §9.6).
+    /// A budget has too little left: the job's (ARCP §9.6), or one that it shares with others.
     BudgetExhausted = "BUDGET_EXHAUSTED";
     /// The missed events are no longer kept, or the token is not the latest one (ARCP §6.3).
     ResumeWindowExpired = "RESUME_WINDOW_EXPIRED";

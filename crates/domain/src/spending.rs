@@ -219,6 +219,17 @@ pub fn check_time_zone(name: &str) -> Result<(), Refusal> {
     Err(Refusal::field(Code::InvalidRequest, "time_zone", "time_zone", message))
 }
 
+/// What happens to the amounts of a reservation that nobody settles in time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unsettled {
+    /// They are released, as if the call had not been made.
+    #[default]
+    Release,
+    /// They are charged, as if the call had cost as much.
+    Charge,
+}
+
 /// Checks the name of a unit.
 ///
 /// # Errors

@@ -1378,9 +1378,10 @@ export interface paths {
         /**
          * Judge a request for a gateway (Envoy `ext_authz`)
          * @description Envoy's HTTP authorization service with `path_prefix: /api/v1/ext-authz`: 200 lets the request pass, anything else is its
-         *     answer. The request's own key is asked for; the headers `x-entente-intent`, `-job`, `-model`, `-tool`, `-provider`, `-call-id`
-         *     and `-reserve` (`USD=0.02`, several separated by commas) say what it is about: the gateway sets them, and removes those
-         *     that its clients send. With an amount, the answer has the header `x-entente-reservation`, to settle by.
+         *     answer. The request's own key is asked for; the headers `x-entente-intent`, `-job`, `-model`, `-tool`, `-provider`, `-call-id`,
+         *     `-expires-in`, `-unsettled` and `-reserve` (`USD=0.02`, several separated by commas) say what it is about: the gateway sets
+         *     them, and removes those that its clients send. With an amount, the answer has the header `x-entente-reservation`, to settle
+         *     by.
          */
         get: operations["ext_authz"];
     };
@@ -3515,7 +3516,8 @@ export interface paths {
         /**
          * Settle a reservation
          * @description The cost is charged, and what was reserved is released, at once. A cost above the reserved amount is charged all the
-         *     same, and one whose reservation has expired or was released: the money is spent. Settling again changes nothing.
+         *     same, and one whose reservation has expired or was released: the money is spent; of one that was charged when it expired,
+         *     what is above. Settling again changes nothing.
          */
         post: operations["settle_spend"];
     };
@@ -7729,6 +7731,12 @@ export interface components {
         JobLimit: {
             /**
              * Format: int64
+             * @description The highest priority that a principal may ask for: 0 to 100. Only for principals.
+             * @default null
+             */
+            max_priority: number | null;
+            /**
+             * Format: int64
              * @description How many jobs may run at once: 1 to 10,000; no limit if it is absent.
              * @default null
              */
@@ -7766,6 +7774,12 @@ export interface components {
         };
         /** @description Limits of the jobs that pass one gate. */
         JobLimits: {
+            /**
+             * Format: int64
+             * @description The highest priority that a principal may ask for: 0 to 100. Only for principals.
+             * @default null
+             */
+            max_priority: number | null;
             /**
              * Format: int64
              * @description How many jobs may run at once: 1 to 10,000; no limit if it is absent.
@@ -9983,7 +9997,7 @@ export interface components {
             call_id?: string | null;
             /**
              * Format: int32
-             * @description Seconds until the amounts are released, if nobody settles them: up to a day; defaults to ten minutes.
+             * @description Seconds until the reservation expires, if nobody settles it: up to a day; defaults to ten minutes.
              */
             expires_in?: number | null;
             /** @description Intent that it is for. */
@@ -10002,6 +10016,11 @@ export interface components {
             };
             /** @description Tool that is called. */
             tool?: string | null;
+            /**
+             * @description What happens to the amounts then: `release` (the default), or `charge`, for calls that cost even if their end is not
+             *     reported.
+             */
+            unsettled?: components["schemas"]["Unsettled"];
         };
         /** @description A stop to make. */
         NewStop: {
@@ -11209,7 +11228,7 @@ export interface components {
         SpendReservation: {
             /** @description The budgets that pay for the call, as they are now. */
             budgets: components["schemas"]["Budget"][];
-            /** @description How it ended: `settled`, `released` or `expired`; null while it holds the amounts. */
+            /** @description How it ended: `settled`, `released`, `expired`, or `charged` when it expired; null while it holds the amounts. */
             ended_as?: string | null;
             expires_at?: components["schemas"]["WireTime"] | null;
             reservation_id?: components["schemas"]["ReservationId"] | null;
@@ -11662,6 +11681,8 @@ export interface components {
             grant_id?: string | null;
             /** @description Same as the header `Idempotency-Key`, for clients that send it in the body. */
             idempotency_key?: string | null;
+            /** @description The intent that the call is for: stops and budgets of the intent then hold for the call as well. */
+            intent_id?: string | null;
             /** @description The parameters for the tool. */
             parameters?: {
                 [key: string]: unknown;
@@ -12434,6 +12455,11 @@ export interface components {
             /** @description Always `unassigned`. */
             status: string;
         };
+        /**
+         * @description What happens to the amounts of a reservation that nobody settles in time.
+         * @enum {string}
+         */
+        Unsettled: "release" | "charge";
         /** @description A choice that the question takes. */
         ValidChoice: {
             /** @description The description, if there is one. */

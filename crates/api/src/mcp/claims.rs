@@ -46,8 +46,7 @@ pub fn tools() -> [Tool; 1] {
         name: "claim_job",
         title: "Claim a job",
         about: "Takes the next pending job of agents that you run. Report with report_job and end it with finish_job, with \
-                the `claim_token`. The claim ends at `claim_expires_at` unless report_job or check_lease extend it before. \
-                `job` is null if there is none.",
+                the `claim_token`. The claim ends at `claim_expires_at` unless report_job or check_lease extend it before.",
         takes: takes(vec![
             must("agents", list(text("`name`, or `name@version`."), "Agents whose jobs you run, 1 to 20.")),
             may("register", flag("Register unknown agents as yours; defaults to false.")),

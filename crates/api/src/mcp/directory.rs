@@ -34,7 +34,7 @@ fn agents_tool() -> Tool {
         name: "list_agents",
         title: "List agents",
         about: "Lists the registered agents (`agents`), to whom you can send messages, and the agents that run jobs \
-                (`job_agents`), to whom submit_job gives jobs. Agents need not register to talk.",
+                (`job_agents`), to whom submit_job gives jobs.",
         takes: takes(vec![
             may("status", word("Only agents in this status.", &STATUSES)),
             may("role_id", text("Only agents with this role.")),

@@ -1,15 +1,19 @@
-//! The tool for jobs after their submission: running one again, resolving a dead letter, sending signals, and taking these as the
-//! job's worker. It is one tool, because every tool costs each model that reads the list of tools.
+//! The tool for jobs after their submission: running one again, resolving a dead letter, sending signals, taking these or handing
+//! the job back as its worker, its attempts, and what it delegated. It is one tool, because every tool costs each model that
+//! reads the list of tools.
 
 use std::time::Duration;
 
 use entente_arcp::jobs;
 use entente_arcp::jobs::RerunAsk;
+use entente_arcp_api::attempts::JobAttempts;
 use entente_arcp_api::jobs::job_id;
 use entente_arcp_api::signal_bodies::SignalBody;
+use entente_arcp_api::trees::TreeBody;
 use entente_domain::arcp::jobs::reruns::Version;
 use entente_domain::arcp::jobs::signals::SignalAsk;
 use entente_domain::refusal::{Code, Refusal};
+use entente_http::error::Problem;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -18,15 +22,19 @@ use super::shapes::{any, flag, gives, may, must, takes, text, whole, word};
 use super::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, claims, within};
 
 /// The actions of the tool.
-const ACTIONS: [&str; 4] = ["rerun", "resolve", "signal", "take_signals"];
+const ACTIONS: [&str; 7] = ["rerun", "resolve", "signal", "take_signals", "hand_back", "attempts", "tree"];
+
+/// Jobs of a tree that are returned.
+const TREE: u32 = 200;
 
 /// Returns the tool of this file.
 pub fn tools() -> [Tool; 1] {
     [Tool {
         name: "control_job",
         title: "Run a job again, or signal it",
-        about: "rerun: runs an ended job again. resolve: closes a failed job. signal: sends input to an open job. take_signals: \
-                returns, or waits for, signals to a job that you run, until you `ack` them.",
+        about: "rerun: runs an ended job again. resolve: closes a failed one. signal: sends input to an open one. take_signals: \
+                returns or awaits signals to a job that you run, until you `ack` them. hand_back: returns it to its queue. \
+                attempts: who tried it. tree: what it delegated.",
         takes: takes(vec![
             must("job_id", text("The job.")),
             must("action", word("What to do.", &ACTIONS)),
@@ -34,7 +42,7 @@ pub fn tools() -> [Tool; 1] {
             may("note", text("resolve.")),
             may("name", text("signal: such as `input`.")),
             may("payload", any("signal.")),
-            may("claim_token", text("take_signals.")),
+            may("claim_token", text("take_signals, hand_back.")),
             may("ack", whole("take_signals: last `seq` acted on.", 0, 1 << 53)),
             may("wait_s", whole("take_signals: seconds.", 0, i64::from(WAIT_SECONDS))),
             may("idempotency_key", text("rerun, signal.")),
@@ -70,6 +78,9 @@ enum Action {
     Resolve,
     Signal,
     TakeSignals,
+    HandBack,
+    Attempts,
+    Tree,
 }
 
 async fn control_job(call: Call) -> ToolResult {
@@ -79,6 +90,9 @@ async fn control_job(call: Call) -> ToolResult {
         Action::Resolve => resolve(&call, said).await,
         Action::Signal => signal(&call, said).await,
         Action::TakeSignals => take(&call, said).await,
+        Action::HandBack => hand_back(&call, said).await,
+        Action::Attempts => attempts(&call, said).await,
+        Action::Tree => tree(&call, said).await,
     }
 }
 
@@ -114,6 +128,29 @@ async fn signal(call: &Call, said: ControlArgs) -> ToolResult {
     let signal = jobs::send(&call.ctx().arcp, &call.caller, id, ask).await?;
     let body = json!({ "job_id": id, "seq": signal.seq });
     Answer::new(format!("{id} gets it as signal {}.", signal.seq), &body)
+}
+
+async fn hand_back(call: &Call, said: ControlArgs) -> ToolResult {
+    let id = job_id(&said.job_id)?;
+    let token = said.claim_token.ok_or_else(|| missing("claim_token", "hand_back"))?;
+    let status = jobs::release(&call.ctx().arcp, &call.caller, id, &token).await?;
+    let body = json!({ "job_id": id, "status": status });
+    Answer::new(format!("{id} is handed back: {}.", status.as_str()), &body)
+}
+
+async fn attempts(call: &Call, said: ControlArgs) -> ToolResult {
+    let id = job_id(&said.job_id)?;
+    let found = JobAttempts::load(&call.ctx().arcp, &call.caller, id).await?;
+    Answer::new(format!("{} attempt(s) at {id}.", found.count()), &found)
+}
+
+async fn tree(call: &Call, said: ControlArgs) -> ToolResult {
+    let id = job_id(&said.job_id)?;
+    let found = TreeBody::load(&call.ctx().arcp, &call.caller, id, TREE).await?;
+    let summary = format!("{} job(s), {id} included.", found.count());
+    let mut body = serde_json::to_value(found).map_err(|e| Problem::internal(&e.to_string()))?;
+    body["job_id"] = json!(id);
+    Answer::new(summary, &body)
 }
 
 async fn take(call: &Call, said: ControlArgs) -> ToolResult {

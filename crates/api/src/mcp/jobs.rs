@@ -42,8 +42,8 @@ fn submit_tool() -> Tool {
     Tool {
         name: "submit_job",
         title: "Submit a job",
-        about: "Submits a job. It runs in the background: wait_for_events reports its progress and end, get_job returns its \
-                result. Always send an idempotency_key.",
+        about: "Submits a job, which runs in the background: wait_for_events reports its progress and end, get_job returns \
+                its result. Always send an idempotency_key.",
         takes: takes(vec![
             must("agent", text("The agent: a name, or `name@version`.")),
             may("input", any("Input of the job: any JSON.")),
@@ -66,7 +66,7 @@ fn submit_tool() -> Tool {
             must("agent", text("The agent, with its version.")),
             must("accepted_at", text("When the job was accepted.")),
             must("repeated", json!({ "type": "boolean" })),
-            may("session_id", text("Session id, which cancel_job requires.")),
+            may("session_id", text("For cancel_job.")),
         ]),
         hints: Hints { idempotent: true, ..Hints::adds() },
         names: &[
@@ -91,10 +91,7 @@ fn get_tool() -> Tool {
             must("status", word("Status of the job.", &STATUSES)),
             must("last_event_seq", json!({ "type": "integer" })),
             may("not_before", text("Earliest start or next attempt.")),
-            may(
-                "claim",
-                free("The worker that runs the job: `worker_id`, `worker`, `agent`, `since`, `expires_at`."),
-            ),
+            may("claim", free("The worker that runs it.")),
             may("terminal", free("Outcome of the job: `result`, or `code` and `message`.")),
         ]),
         hints: Hints::reads(),
@@ -117,6 +114,7 @@ fn list_tool() -> Tool {
             may("dead_letter", flag("Only unresolved failures.")),
             may("limit", whole("At most; defaults to 50.", 1, i64::from(PAGE))),
             may("cursor", text("`next_cursor` of the last answer.")),
+            may("count", flag("Only numbers by status.")),
         ]),
         example: json!({ "status": ["pending", "running"] }),
         gives: gives(vec![
@@ -126,10 +124,7 @@ fn list_tool() -> Tool {
                     gives(vec![
                         must("job_id", text("The job.")),
                         must("status", text("Status of the job.")),
-                        may(
-                            "session_id",
-                            text("Session id, which cancel_job requires; absent for a socket's job."),
-                        ),
+                        may("session_id", text("For cancel_job.")),
                     ]),
                     "The jobs.",
                 ),
@@ -149,7 +144,7 @@ fn cancel_tool() -> Tool {
         about: "Cancels a job that you submitted; it has a grace period to end.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
-            may("session_id", text("From submit_job or list_jobs; only an admin may omit it.")),
+            may("session_id", text("From submit_job or list_jobs.")),
             may("reason", text("The reason.")),
             may("grace_s", whole("Seconds to stop.", 0, 3_600)),
         ]),
@@ -295,6 +290,8 @@ struct ListArgs {
     dead_letter: Option<bool>,
     limit: Option<u32>,
     cursor: Option<String>,
+    #[serde(default)]
+    count: bool,
 }
 
 async fn list_jobs(call: Call) -> ToolResult {
@@ -315,6 +312,16 @@ async fn list_jobs(call: Call) -> ToolResult {
         cursor: said.cursor,
         ..JobSearch::default()
     };
+    if said.count {
+        let counts = jobs::count(&call.ctx().arcp, &call.caller, &search).await?;
+        let numbers: BTreeMap<&str, i64> =
+            counts.by_status.iter().map(|(status, number)| (status.as_str(), *number)).collect();
+        let summary = format!("{} job(s).", numbers.values().sum::<i64>());
+        let body = json!({
+            "jobs": [], "next_cursor": null, "counts": numbers, "complete": counts.is_complete,
+        });
+        return Answer::new(summary, &body);
+    }
     let (found, next) = jobs::search(&call.ctx().arcp, &call.caller, &search).await?;
     let bodies = ListedBody::load(&call.ctx().arcp, &call.caller, &found).await?;
     let listed = found.iter().zip(&bodies).map(|(job, body)| listed(&call, job, body));

@@ -73,7 +73,7 @@ pub fn tools() -> [Tool; 2] {
             name: "read_mailbox",
             title: "Read a mailbox",
             about: "Returns the envelopes in a mailbox, in order of arrival: those not yet acknowledged, or those after a \
-                    number. Pings among them are answered on your behalf.",
+                    number.",
             takes: takes(vec![
                 may("entity", text("Owner of the mailbox; defaults to you.")),
                 may("after", whole("`next_after` of the last answer.", 0, i64::MAX)),

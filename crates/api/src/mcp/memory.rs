@@ -37,7 +37,7 @@ pub fn tools() -> [Tool; 1] {
         title: "Your memory",
         about: "Your memory, which outlives your context. `set` stores `value` under `key` and replaces the value that is \
                 there; `get` and `delete` take `key` or `memory_id`; `list` finds entries. An entry for an intent or a task is \
-                visible to the agents that can read the intent. The answer has the affected entries.",
+                visible to the agents that can read the intent.",
         takes: takes(members()),
         example: json!({ "action": "set", "key": "market/size", "value": { "billions": 4.2 } }),
         gives: gives(vec![must("entries", list(entry, "The entries."))]),

@@ -134,8 +134,7 @@ fn read_tool() -> Tool {
     Tool {
         name: "read_messages",
         title: "Read a channel's messages",
-        about: "Returns the messages of a channel where `cursor` left off or after `after`, or else the newest; oldest first. \
-                To wait for messages of all channels at once, use wait_for_events.",
+        about: "Returns the messages of a channel where `cursor` left off or after `after`, or else the newest; oldest first.",
         takes: takes(vec![
             must("channel", text("The channel, `chan_…`.")),
             may("after", text("Only messages after this: `next`, a message's id, or a time.")),

@@ -44,7 +44,7 @@ pub fn tools() -> [Tool; 1] {
         title: "Tasks of an intent",
         about: "Tasks are steps of an intent's work. To do one: `list` with status `ready`, `claim`, `start`, then `complete` \
                 with `output` or `fail` with `reason`; send the `claim_token` of the claim with each. `create` and `list` need \
-                `intent_id`, all others `task_id`. The answer has the affected tasks.",
+                `intent_id`, all others `task_id`.",
         takes: takes(members()),
         example: json!({ "action": "create", "intent_id": "intent_…", "name": "Read the annual report" }),
         gives: gives(vec![must("tasks", list(task, "The tasks."))]),

@@ -75,7 +75,7 @@ fn finish_tool() -> Tool {
                     may("retryable", flag("Whether the same job may be tried again.")),
                 ]),
             ),
-            may("summary", text("Summary of the result in one sentence.")),
+            may("summary", text("The result in a sentence.")),
         ]),
         example: json!({ "job_id": "job_…", "claim_token": "ct_…", "result": { "ok": true } }),
         gives: reported(),
@@ -89,8 +89,8 @@ fn check_tool() -> Tool {
     Tool {
         name: "check_lease",
         title: "Check a job's permissions",
-        about: "Checks whether a job that you run may perform an operation, before you perform it: whether its lease covers \
-                the operation and has not expired, and whether budget remains. A denial is an answer, not an error.",
+        about: "Checks whether a job that you run may perform an operation, before you perform it. A denial is an answer, not \
+                an error.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
             must("claim_token", token()),

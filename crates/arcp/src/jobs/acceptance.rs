@@ -80,14 +80,14 @@ pub(super) struct Submission {
     pub origin: Origin,
     /// The job that it runs again.
     pub rerun: Option<Rerun>,
-    /// Why nothing more may be stored for its principal; returned unless the same job was accepted before.
-    pub full: Option<Refusal>,
+    /// Why its principal may not submit it; returned unless the same job was accepted before.
+    pub barred: Option<Refusal>,
 }
 
 impl Submission {
-    /// Returns what is asked, unless nothing more may be stored.
+    /// Returns what is asked, unless its principal may not submit it.
     fn admitted(&self) -> Result<JobAsk, Refusal> {
-        self.full.clone().map_or_else(|| Ok(self.ask.clone()), Err)
+        self.barred.clone().map_or_else(|| Ok(self.ask.clone()), Err)
     }
 
     /// Principal and idempotency key, if there is one.

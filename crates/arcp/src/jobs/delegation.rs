@@ -5,6 +5,7 @@ use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::Job;
 use entente_domain::arcp::jobs::ask::{JobAsk, Submit};
 use entente_domain::arcp::jobs::delegations;
+use entente_domain::arcp::jobs::order::Priority;
 use entente_domain::arcp::jobs::wire::Accepted;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, SessionId};
@@ -24,7 +25,7 @@ use super::writer::JobWriter;
 use super::writes::Fresh;
 use super::{budgets, log, records, rows, writes};
 use crate::Ctx;
-use crate::{credentials, inventory};
+use crate::{credentials, inventory, limits};
 
 /// Kind of the event by which an agent delegates.
 const DELEGATE: &str = "delegate";
@@ -192,6 +193,19 @@ pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: 
     conceal(ctx, caller, id, done).await
 }
 
+/// Returns why the principal of a parent may not submit a child with this priority.
+async fn objection(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    parent: &Job,
+    asked: Option<Priority>,
+) -> Outcome<Option<Refusal>> {
+    match ctx.quotas.bar(parent.owner.as_ref().unwrap_or(&parent.principal)) {
+        Some(full) => Ok(Some(full)),
+        None => limits::objection(conn, &parent.principal, asked).await,
+    }
+}
+
 /// Creates a child; `event` is the `delegate` event that asks for it, if one does.
 async fn delegate_held(
     ctx: &Ctx,
@@ -222,9 +236,9 @@ async fn delegate_held(
     } else {
         let principal = parent.job().principal.clone();
         let key = parent.job().key_id.zip(parent.job().owner.clone());
-        let full = ctx.quotas.bar(key.as_ref().map_or(&principal, |key| &key.1));
+        let barred = objection(ctx, &mut tx, parent.job(), ask.priority).await?;
         let origin = Origin::Parent;
-        let submission = Submission { ask, principal, key, trace: None, origin, rerun: None, full };
+        let submission = Submission { ask, principal, key, trace: None, origin, rerun: None, barred };
         accept(ctx, &mut tx, &mut locked, &known, &submission).await
     };
     let made = match judged {

@@ -10,7 +10,7 @@ use entente_domain::arcp::credentials::redact;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ends::End;
 use entente_domain::arcp::jobs::events;
-use entente_domain::arcp::jobs::events::{Kind, Meaning, Operation};
+use entente_domain::arcp::jobs::events::{Kind, Meaning};
 use entente_domain::arcp::jobs::wire::ResultPayload;
 use entente_domain::arcp::jobs::{Ending, JobStatus, ended_by};
 use entente_domain::canonical::Digest;
@@ -24,6 +24,9 @@ use serde_json::value::RawValue;
 use super::attempts::checkpoints;
 use super::claim_tokens::token_digest;
 use super::locked::{JobChange, LockedJobs};
+
+mod calls;
+pub(super) use calls::CallBounds;
 
 /// An event as sent by a worker.
 #[derive(Debug, Clone)]
@@ -123,6 +126,12 @@ impl Report {
             What::End(..) => &[],
         };
         events.iter().filter_map(|event| event.event_key.as_deref())
+    }
+
+    /// Whether the report says that a tool is called.
+    fn calls_tools(&self) -> bool {
+        let What::Events(events, _) = &self.what else { return false };
+        events.iter().any(|event| matches!(event.meaning, Meaning::ToolCall { .. }))
     }
 }
 
@@ -228,13 +237,14 @@ pub(super) fn judge(
     locked: &LockedJobs,
     report: &Report,
     known: &HashSet<(JobId, String)>,
+    bounds: &CallBounds,
 ) -> Outcome<(JobChange, Reported)> {
     let mut change = locked.change(report.job_id)?;
     let mut denied = Vec::new();
     match &report.what {
         What::Events(events, checkpoint) => {
             change.job().hold(&report.token, change.now())?;
-            denied = keep(&mut change, events, known)?;
+            denied = keep(&mut change, events, known, bounds)?;
             if let Some(checkpoint) = checkpoint {
                 change.checkpoint(checkpoint.clone());
             }
@@ -272,6 +282,7 @@ fn keep(
     change: &mut JobChange,
     events: &[Checked],
     known: &HashSet<(JobId, String)>,
+    bounds: &CallBounds,
 ) -> Outcome<Vec<Denied>> {
     let id = change.job().id;
     let mut denied = Vec::new();
@@ -304,7 +315,7 @@ fn keep(
                 continue;
             }
             Meaning::ToolCall { tool, call_id, operation } => {
-                (may_call(change, tool, operation.as_ref()), call_id)
+                (bounds.judge(change, tool, operation.as_ref()), call_id)
             }
             Meaning::Delegate { agent, call_id } => (change.may("agent.delegate", agent), call_id),
             Meaning::Plain | Meaning::Chunk { .. } => continue,
@@ -318,15 +329,6 @@ fn keep(
         }
     }
     Ok(denied)
-}
-
-/// Judges a tool call (ARCP §9.3). A tool that is an operation of §9.2 is judged as that operation, if the lease names
-/// its capability.
-fn may_call(change: &JobChange, tool: &str, operation: Option<&Operation>) -> Result<(), Refusal> {
-    match operation.filter(|operation| change.job().lease.names(operation.capability)) {
-        Some(operation) => change.may(operation.capability, &operation.target),
-        None => change.may("tool.call", tool),
-    }
 }
 
 /// Ends a job, or begins to wait for the next attempt; returns whether it ended.

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::acceptance::{Origin, Submission, Submitted, being_prepared};
 use super::preparing::provide;
 use super::writer::JobWriter;
-use crate::credentials;
+use crate::{credentials, limits};
 
 /// Maximum wait of a repeated submission and its polling interval; clients wait no longer (ARCP-W-2.6).
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -28,8 +28,11 @@ impl JobWriter {
         let ask = JobAsk::check(said)?;
         let key = Some((caller.grant.key.id, caller.principal().to_owned()));
         let (principal, trace) = (caller.agent.clone(), caller.trace);
-        let full = self.ctx.quotas.objection(caller);
-        let submission = Submission { ask, principal, key, trace, origin, rerun: None, full };
+        let barred = match self.ctx.quotas.objection(caller) {
+            Some(full) => Some(full),
+            None => limits::objection(&self.ctx.pool, &principal, ask.priority).await?,
+        };
+        let submission = Submission { ask, principal, key, trace, origin, rerun: None, barred };
         submit_and_wait(self, submission).await
     }
 }

@@ -27,7 +27,7 @@ use super::claims::{
 use super::delegation::refuse_children;
 use super::locked::LockedJobs;
 use super::reading::conceal;
-use super::reports::{EventAsk, Report, Reported, judge, told};
+use super::reports::{CallBounds, EventAsk, Report, Reported, judge, told};
 use super::{log, rows};
 use crate::Ctx;
 use crate::workers::Directive;
@@ -153,9 +153,14 @@ pub async fn report_within(
         Content::Settlement { .. } => None,
     });
     let known = log::known(conn, &named.flatten().collect::<Vec<_>>()).await?;
+    let told = reports.iter().filter_map(|report| match &report.0 {
+        Content::Report(report) => Some(report),
+        Content::Settlement { .. } => None,
+    });
+    let bounds = CallBounds::load(ctx, conn, &locked, told).await?;
     let mut reported = Vec::with_capacity(reports.len());
     for (index, report) in reports.iter().enumerate() {
-        match apply(&mut locked, report, &known) {
+        match apply(&mut locked, report, &known, &bounds) {
             Ok(response) => reported.push(response),
             Err(failure) => return Err(ReportFailure { index: Some(index), failure }),
         }
@@ -164,9 +169,14 @@ pub async fn report_within(
     Ok(Reports { reported, locked })
 }
 
-fn apply(locked: &mut LockedJobs, report: &JobReport, known: &HashSet<(JobId, String)>) -> Outcome<Reported> {
+fn apply(
+    locked: &mut LockedJobs,
+    report: &JobReport,
+    known: &HashSet<(JobId, String)>,
+    bounds: &CallBounds,
+) -> Outcome<Reported> {
     let (change, reported) = match &report.0 {
-        Content::Report(report) => judge(locked, report, known)?,
+        Content::Report(report) => judge(locked, report, known, bounds)?,
         Content::Settlement { job_id, token, reservation, cost } => {
             let mut change = locked.change(*job_id)?;
             change.job().hold(token, change.now())?;

@@ -24,7 +24,7 @@ use sqlx::PgConnection;
 use super::acceptance::{Submission, Submitted, accept, being_prepared};
 use super::locked::LockedJobs;
 use super::reading::conceal;
-use super::reports::{Report, Reported, judge};
+use super::reports::{CallBounds, Report, Reported, judge};
 use super::writes::{self, Fresh};
 use super::{budgets, log, records, rows};
 use crate::Ctx;
@@ -243,11 +243,16 @@ async fn apply(
     let commands: Vec<&Command> = fenced.iter().map(|fenced| &fenced.command).collect();
     let mut repeats = Repeats::find(&mut tx, &commands).await?;
     let keys = event_keys(&mut tx, &commands).await?;
+    let reports = commands.iter().filter_map(|command| match command {
+        Command::Report(report) => Some(report.as_ref()),
+        Command::Submit(_) => None,
+    });
+    let bounds = CallBounds::load(ctx, &mut tx, &locked, reports).await?;
     let mut fresh: Vec<Fresh> = Vec::new();
     let mut answers: Vec<Answer> = Vec::with_capacity(commands.len());
     for Fenced { command, fences } in fenced {
         answers.push(match command {
-            Command::Report(report) => judge(&locked, report, &keys).map(|(change, reported)| {
+            Command::Report(report) => judge(&locked, report, &keys, &bounds).map(|(change, reported)| {
                 locked.apply(change);
                 Done::Reported(Box::new(reported))
             }),

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use actix_web::http::header::HeaderMap;
 use actix_web::{HttpRequest, HttpResponse, delete, get, post, route, web};
 use entente_domain::amounts::Amount;
-use entente_domain::identity::keys::{Dialect, Scope};
+use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{IntentId, JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::Caller;
+use entente_domain::spending::Unsettled;
 use entente_kernel::spending::reservations;
 use entente_kernel::spending::reservations::{AllowedCall, CallAsk, Reservation};
 use serde::{Deserialize, Serialize};
@@ -57,8 +57,12 @@ struct ReserveBody {
     reserve: BTreeMap<String, Box<RawValue>>,
     /// The client's id for the call: while its reservation holds the amounts, the same call again gets the same one.
     call_id: Option<String>,
-    /// Seconds until the amounts are released, if nobody settles them: up to a day; defaults to ten minutes.
+    /// Seconds until the reservation expires, if nobody settles it: up to a day; defaults to ten minutes.
     expires_in: Option<u32>,
+    /// What happens to the amounts then: `release` (the default), or `charge`, for calls that cost even if their end is not
+    /// reported.
+    #[serde(default)]
+    unsettled: Unsettled,
 }
 
 /// An allowed call.
@@ -70,9 +74,9 @@ struct ReservationBody {
     /// The reserved amounts.
     #[schema(value_type = BTreeMap<String, f64>)]
     reserve: BTreeMap<String, Box<RawValue>>,
-    /// When they are released, if nobody settles them.
+    /// When it expires, if nobody settles it.
     expires_at: Option<WireTime>,
-    /// How it ended: `settled`, `released` or `expired`; null while it holds the amounts.
+    /// How it ended: `settled`, `released`, `expired`, or `charged` when it expired; null while it holds the amounts.
     ended_as: Option<String>,
     /// The budgets that pay for the call, as they are now.
     budgets: Vec<BudgetBody>,
@@ -116,11 +120,6 @@ fn settled(
     })
 }
 
-/// Requires a scope under which work is done.
-fn require_work(caller: &Caller) -> Result<(), Refusal> {
-    if caller.has(Scope::JobsWork) { Ok(()) } else { caller.require(Scope::ToolsUse) }
-}
-
 /// Reserve the cost of a call
 ///
 /// Before a gateway calls a model or a tool. The amounts are taken from every budget that pays for the call, or from none;
@@ -131,7 +130,6 @@ fn require_work(caller: &Caller) -> Result<(), Refusal> {
               (status = 403, description = "The call is refused", body = crate::error::ProblemBody)))]
 #[post("/spend/reservations")]
 async fn reserve(api: web::Data<HttpState>, asker: Asker, body_: Body<ReserveBody>) -> Reply {
-    require_work(&asker.caller)?;
     let said = body_.value;
     let ask = CallAsk {
         principal: said.principal_id,
@@ -144,6 +142,7 @@ async fn reserve(api: web::Data<HttpState>, asker: Asker, body_: Body<ReserveBod
         amounts: said_in("reserve", &said.reserve)?,
         call_id: said.call_id,
         seconds: said.expires_in,
+        unsettled: said.unsettled,
     };
     let call = reservations::reserve(&api.ctx, &asker.caller, ask).await?;
     created(&body(&api, call, asker.dialect)?)
@@ -163,7 +162,8 @@ struct SettleBody {
 /// Settle a reservation
 ///
 /// The cost is charged, and what was reserved is released, at once. A cost above the reserved amount is charged all the
-/// same, and one whose reservation has expired or was released: the money is spent. Settling again changes nothing.
+/// same, and one whose reservation has expired or was released: the money is spent; of one that was charged when it expired,
+/// what is above. Settling again changes nothing.
 #[utoipa::path(operation_id = "settle_spend", tag = "budgets", request_body = SettleBody,
     params(("reservation_id" = ReservationId, Path, description = "Id of the reservation")),
     responses((status = 200, description = "The reservation", body = ReservationBody)))]
@@ -174,7 +174,6 @@ async fn settle(
     path: web::Path<String>,
     body: Body<SettleBody>,
 ) -> Reply {
-    require_work(&asker.caller)?;
     let SettleBody { cost, model } = body.value;
     let cost = said_in("cost", &cost)?;
     let id = id("reservation", &path)?;
@@ -190,7 +189,6 @@ async fn settle(
     responses((status = 200, description = "The reservation", body = ReservationBody)))]
 #[delete("/spend/reservations/{reservation_id}")]
 async fn release(api: web::Data<HttpState>, asker: Asker, path: web::Path<String>) -> Reply {
-    require_work(&asker.caller)?;
     let id = id("reservation", &path)?;
     let made = reservations::settle(&api.ctx, &asker.caller, id, &BTreeMap::new(), None).await?;
     ok(&settled(made, Vec::new(), asker.dialect)?)
@@ -199,9 +197,10 @@ async fn release(api: web::Data<HttpState>, asker: Asker, path: web::Path<String
 /// Judge a request for a gateway (Envoy `ext_authz`)
 ///
 /// Envoy's HTTP authorization service with `path_prefix: /api/v1/ext-authz`: 200 lets the request pass, anything else is its
-/// answer. The request's own key is asked for; the headers `x-entente-intent`, `-job`, `-model`, `-tool`, `-provider`, `-call-id`
-/// and `-reserve` (`USD=0.02`, several separated by commas) say what it is about: the gateway sets them, and removes those
-/// that its clients send. With an amount, the answer has the header `x-entente-reservation`, to settle by.
+/// answer. The request's own key is asked for; the headers `x-entente-intent`, `-job`, `-model`, `-tool`, `-provider`, `-call-id`,
+/// `-expires-in`, `-unsettled` and `-reserve` (`USD=0.02`, several separated by commas) say what it is about: the gateway sets
+/// them, and removes those that its clients send. With an amount, the answer has the header `x-entente-reservation`, to settle
+/// by.
 #[utoipa::path(operation_id = "ext_authz", tag = "budgets",
     responses((status = 200, description = "The request may pass"),
               (status = 403, description = "The request is refused", body = crate::error::ProblemBody)))]
@@ -230,7 +229,6 @@ async fn authorize_path(request: HttpRequest, api: web::Data<HttpState>, asker: 
 }
 
 async fn judge(request: &HttpRequest, api: &HttpState, asker: &Asker) -> Reply {
-    require_work(&asker.caller)?;
     let headers = request.headers();
     let ask = CallAsk {
         principal: None,
@@ -242,7 +240,8 @@ async fn judge(request: &HttpRequest, api: &HttpState, asker: &Asker) -> Reply {
         tool: header(headers, "x-entente-tool")?,
         amounts: said_amounts(header(headers, "x-entente-reserve")?.as_deref().unwrap_or(""))?,
         call_id: header(headers, "x-entente-call-id")?,
-        seconds: None,
+        seconds: seconds(header(headers, "x-entente-expires-in")?.as_deref())?,
+        unsettled: unsettled(header(headers, "x-entente-unsettled")?.as_deref())?,
     };
     let call = reservations::reserve(&api.ctx, &asker.caller, ask).await?;
     let mut answer = HttpResponse::Ok();
@@ -250,6 +249,26 @@ async fn judge(request: &HttpRequest, api: &HttpState, asker: &Asker) -> Reply {
         answer.insert_header(("x-entente-reservation", made.id.to_string()));
     }
     Ok(answer.finish())
+}
+
+fn seconds(said: Option<&str>) -> Result<Option<u32>, Refusal> {
+    let Some(text) = said else { return Ok(None) };
+    text.parse().map(Some).map_err(|_e| {
+        let message = format!("The header x-entente-expires-in must be a number of seconds, not `{text}`.");
+        Refusal::new(Code::InvalidParameter, message)
+    })
+}
+
+fn unsettled(said: Option<&str>) -> Result<Unsettled, Refusal> {
+    match said {
+        None | Some("release") => Ok(Unsettled::Release),
+        Some("charge") => Ok(Unsettled::Charge),
+        Some(text) => {
+            let message =
+                format!("The header x-entente-unsettled must be `release` or `charge`, not `{text}`.");
+            Err(Refusal::new(Code::InvalidParameter, message))
+        }
+    }
 }
 
 fn header(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refusal> {

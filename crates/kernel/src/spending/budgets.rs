@@ -1,6 +1,7 @@
 //! Budgets: creating, changing, raising, closing and reading them. Tables `budgets` and `budget_windows`.
 
 use entente_domain::amounts::Amount;
+use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{BudgetId, IntentId};
@@ -8,15 +9,19 @@ use entente_domain::limits::PAGE;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::spending as domain;
-use entente_domain::spending::{BudgetAsk, BudgetChange, SpendingBudget, Usage};
+use entente_domain::spending::{BudgetAsk, BudgetChange, SpendingBudget, Usage, check_time_zone};
 use entente_domain::subjects::{Act, Subject, SubjectKind};
 use serde_json::json;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::charges;
 use crate::charges::{Row, select_usage};
 use crate::identity::teams;
 use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
+
+/// PostgreSQL's code for a value that a function does not take (SQLSTATE).
+const INVALID_PARAMETER_VALUE: &str = "22023";
 
 /// Creates a budget.
 ///
@@ -31,6 +36,9 @@ pub async fn create(
     once: Option<&Idempotency>,
 ) -> Outcome<SpendingBudget> {
     caller.require(Scope::Admin)?;
+    if let Some(time_zone) = &ask.time_zone {
+        require_time_zone(ctx, time_zone).await?;
+    }
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
     if let Some(done) = work.repeated()? {
         return Ok(done);
@@ -44,6 +52,31 @@ pub async fn create(
     let made = work.finish(budget).await?;
     ctx.stops.refresh(ctx).await?;
     Ok(made)
+}
+
+/// Requires that PostgreSQL knows a time zone too: it computes windows and days, with the time zones of its own system, and every
+/// reservation that such a budget pays for would fail.
+///
+/// # Errors
+/// [`Code::InvalidRequest`]; a database error.
+pub(super) async fn require_time_zone(ctx: &Ctx, time_zone: &str) -> Outcome<()> {
+    check_time_zone(time_zone)?;
+    let asked = sqlx::query_scalar!(
+        "-- budgets::time_zone\n SELECT date_trunc('day', timestamptz 'epoch', $1)",
+        time_zone
+    )
+    .fetch_one(&ctx.pool)
+    .await;
+    match asked {
+        Err(sqlx::Error::Database(e)) if e.code().as_deref() == Some(INVALID_PARAMETER_VALUE) => {
+            let message = format!(
+                "PostgreSQL does not know the time zone `{time_zone}`. Use another name for it, such as America/Los_Angeles for \
+                 US/Pacific, or install all time zones (Debian's package tzdata-legacy) beside the database."
+            );
+            Err(Refusal::field(Code::InvalidRequest, "time_zone", "unknown", message).into())
+        }
+        asked => Ok(asked.map(|_day| ())?),
+    }
 }
 
 fn payload(budget: &SpendingBudget) -> serde_json::Value {
@@ -121,12 +154,13 @@ pub async fn raise(
         return Err(Refusal::field(Code::InvalidRequest, "amount", "range", message).into());
     }
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
-    if work.repeated::<BudgetId>()?.is_none() {
-        let usage = find(work.reading(), ctx, id).await?;
-        usage.budget.require_open()?;
-        charges::raise(work.conn(), &usage, by).await?;
-        work.record(raised(&usage.budget, by, caller.principal()));
+    if work.repeated::<BudgetId>()?.is_some() {
+        return find(work.reading(), ctx, id).await;
     }
+    let usage = find(work.reading(), ctx, id).await?;
+    usage.budget.require_open()?;
+    charges::raise(work.conn(), &usage, by).await?;
+    work.record(raised(&usage.budget, by, caller.principal()));
     work.finish(id).await?;
     find(&mut *ctx.pool.acquire().await?, ctx, id).await
 }
@@ -186,6 +220,71 @@ pub async fn list(
             && after.is_none_or(|after| usage.budget.id > after)
     };
     Ok(own.into_iter().filter(wanted).take(limit as usize).collect())
+}
+
+/// Lists the open budgets with their use in the present window, ordered by whose they are: admins see all, others those that
+/// pay for what they do themselves. `after` is the last budget of the previous page.
+///
+/// # Errors
+/// The budget `after` does not exist; a database error; a stored value is invalid.
+pub async fn list_open(
+    ctx: &Ctx,
+    caller: &Caller,
+    after: Option<BudgetId>,
+    limit: u32,
+) -> Outcome<Vec<Usage>> {
+    require_reading(caller)?;
+    let mut conn = ctx.pool.acquire().await?;
+    if !caller.has(Scope::Admin) {
+        let mut own = charges::of_act(&mut conn, &caller.act(None), ctx.now()).await?;
+        let order = |usage: &Usage| (usage.budget.scope.to_string(), usage.budget.id);
+        own.sort_by_cached_key(order);
+        let last = after.and_then(|id| own.iter().find(|usage| usage.budget.id == id)).map(order);
+        own.retain(|usage| last.as_ref().is_none_or(|last| order(usage) > *last));
+        own.truncate(limit as usize);
+        return Ok(own);
+    }
+    let last = match after {
+        Some(id) => Some(find(&mut conn, ctx, id).await?.budget),
+        None => None,
+    };
+    // No kind of subject sorts before the empty text, so the first page begins there.
+    let (kind, name, id) = last.as_ref().map_or(("", "", Uuid::nil()), |last| {
+        (last.scope.kind.as_str(), last.scope.name.as_str(), last.id.uuid())
+    });
+    let rows = select_usage!(
+        "budgets::open",
+        "budgets b",
+        "WHERE b.closed_at IS NULL AND (b.scope, b.subject, b.id) > ($2, $3, $4)
+             ORDER BY b.scope, b.subject, b.id LIMIT $5",
+        ctx.now(),
+        kind,
+        name,
+        id,
+        i64::from(limit)
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    rows.into_iter().map(Row::usage).collect()
+}
+
+/// Returns the percentages of thresholds that were reached in the window of a budget's use, for its present limit, and when. A
+/// threshold of 100 per cent or less is also reached when a reservation is refused.
+///
+/// # Errors
+/// A database error.
+pub async fn reached(ctx: &Ctx, usage: &Usage) -> Outcome<Vec<(u32, Timestamp)>> {
+    let rows = sqlx::query!(
+        "-- budgets::reached
+         SELECT percent, reached_at FROM budget_reached
+         WHERE budget_id = $1 AND starts_at = $2 AND amount = $3::text::numeric ORDER BY percent",
+        usage.budget.id.uuid(),
+        usage.starts_at,
+        usage.limit().to_string()
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    Ok(rows.into_iter().filter_map(|row| Some((u32::try_from(row.percent).ok()?, row.reached_at))).collect())
 }
 
 /// Loads the budgets of an intent with their use in the present window, for an admin: what all agents spend on it is not

@@ -7,7 +7,7 @@ use entente_domain::spending::Usage;
 use entente_domain::subjects::{Subject, SubjectKind};
 use uuid::Uuid;
 
-use super::budgets::require_reading;
+use super::budgets::{require_reading, require_time_zone};
 use crate::charges::amount;
 use crate::{Caller, Ctx, Outcome};
 
@@ -70,9 +70,10 @@ pub struct Line {
 /// first in each unit and day; at most 10,000 lines.
 ///
 /// # Errors
-/// A database error; a stored value is invalid.
+/// The time zone is unknown; a database error; a stored value is invalid.
 pub async fn report(ctx: &Ctx, caller: &Caller, ask: &ReportAsk) -> Outcome<Vec<Line>> {
     require_reading(caller)?;
+    require_time_zone(ctx, &ask.time_zone).await?;
     let own = (!caller.has(Scope::Admin)).then(|| caller.principal().to_owned());
     let scope = ask.scope.clone().unwrap_or_else(Subject::system);
     let id = |kind: SubjectKind| {

@@ -1,23 +1,28 @@
 //! Reservations of calls that belong to no job, such as those of a model gateway: reserved before the call, settled with
 //! its cost after it. Table `spend_reservations`.
 //!
-//! A reservation that nobody settles is released when it expires, so a gateway that died holds no money for long.
+//! A reservation that nobody settles is released when it expires, so a gateway that died holds no money for long; or it is
+//! charged, if the gateway prefers to count too much to counting too little.
 
 use std::collections::BTreeMap;
 
 use entente_domain::access::Level;
 use entente_domain::amounts::Amount;
 use entente_domain::clock::{Timestamp, plus_seconds};
+use entente_domain::identity::keys::Scope;
 use entente_domain::identity::principals::check_name;
 use entente_domain::ids::{IntentId, JobId, KeyId, ReservationId};
 use entente_domain::limits::NAME_BYTES;
 use entente_domain::openintent::costs::CostAsk;
 use entente_domain::refusal::{Code, Refusal};
-use entente_domain::spending::{Usage, check_unit};
+use entente_domain::spending::{Unsettled, Usage, check_unit};
 use entente_domain::subjects::Act;
+use entente_domain::traces::Trace;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
-use uuid::Uuid;
+
+mod rows;
+pub(super) use rows::forget;
 
 use super::cost_limits;
 use super::cost_limits::CostLimit;
@@ -26,7 +31,7 @@ use crate::access::membership;
 use crate::charges;
 use crate::charges::Charge;
 use crate::log::writer::IntentLog;
-use crate::{Caller, Ctx, Outcome, not_found, unknown};
+use crate::{AppError, Caller, Ctx, Outcome, Tx, not_found};
 
 /// Default time after which a reservation is released, in seconds: longer than a call of a model takes.
 pub const DEFAULT_SECONDS: u32 = 600;
@@ -34,6 +39,8 @@ pub const DEFAULT_SECONDS: u32 = 600;
 pub const MOST_SECONDS: u32 = 24 * 3_600;
 /// Maximum number of units in one reservation.
 const UNITS: usize = 10;
+/// How a reservation ended whose amounts were charged because nobody settled it.
+const CHARGED: &str = "charged";
 /// Cost type of the costs of intents that settled calls make.
 const COST_TYPE: &str = "call";
 
@@ -58,8 +65,10 @@ pub struct CallAsk {
     pub amounts: BTreeMap<String, Amount>,
     /// The caller's id for the call: the same call again gets the same reservation.
     pub call_id: Option<String>,
-    /// Seconds until it is released.
+    /// Seconds until it expires.
     pub seconds: Option<u32>,
+    /// What happens to the amounts then.
+    pub unsettled: Unsettled,
 }
 
 /// An allowed call.
@@ -86,18 +95,24 @@ pub struct Reservation {
     pub model: Option<String>,
     /// Amounts by unit.
     pub amounts: BTreeMap<String, Amount>,
-    /// When it is released.
+    /// When it expires.
     pub expires_at: Timestamp,
-    /// How it ended: `settled`, `released` or `expired`.
+    /// How it ended: `settled`, `released`, `expired`, or `charged` when it expired.
     pub ended_as: Option<String>,
+}
+
+/// Requires a scope under which work is done.
+fn require_work(caller: &Caller) -> Result<(), Refusal> {
+    if caller.has(Scope::JobsWork) { Ok(()) } else { caller.require(Scope::ToolsUse) }
 }
 
 /// Judges a call, and reserves its amounts on every budget that pays for it, or on none.
 ///
 /// # Errors
-/// The call is stopped; a budget has too little left or restricts the model or tool; the caller may not act for the
+/// The scope `jobs:work` or `tools:use` is missing; the call is stopped; a budget has too little left or restricts the model or tool; the caller may not act for the
 /// principal or agent, or for the job's; the intent is not writable; the request is invalid.
 pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<AllowedCall> {
+    require_work(caller)?;
     check(&ask)?;
     let now = ctx.now();
     let act = act(ctx, caller, &ask).await?;
@@ -136,7 +151,7 @@ pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<Allowe
         ended_as: None,
     };
     let key = caller.grant.key.id;
-    if !insert(&mut tx, &made, key, ask.call_id.as_deref(), now).await? {
+    if !rows::insert(&mut tx, &made, key, &ask, now).await? {
         tx.rollback().await?;
         return again(ctx, &made, &ask).await;
     }
@@ -155,7 +170,7 @@ pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<Allowe
     if let Err(refusal) = charges::require_room(&mut tx, &paid, now).await? {
         // The thresholds that the refusal has reached are kept.
         charges::apply(ctx, &mut tx, &[], &[made.id], now).await?;
-        remove(&mut tx, made.id).await?;
+        rows::remove(&mut tx, made.id).await?;
         tx.commit().await?;
         return Err(refusal.into());
     }
@@ -279,7 +294,7 @@ fn charged(
 async fn again(ctx: &Ctx, made: &Reservation, ask: &CallAsk) -> Outcome<AllowedCall> {
     let mut conn = ctx.pool.acquire().await?;
     let call_id = ask.call_id.as_deref().unwrap_or_default();
-    let before = of_call(&mut conn, &made.act.principal, call_id).await?;
+    let before = rows::of_call(&mut conn, &made.act.principal, call_id).await?;
     let before = before.ok_or_else(|| {
         Refusal::new(Code::Unavailable, "The same call is just being judged. Ask again shortly.")
     })?;
@@ -309,7 +324,8 @@ async fn again(ctx: &Ctx, made: &Reservation, ask: &CallAsk) -> Outcome<AllowedC
 /// the same: the money is spent.
 ///
 /// # Errors
-/// It does not exist, or the caller may not act for its agent; a cost is below zero.
+/// The scope `jobs:work` or `tools:use` is missing; it does not exist, or the caller may not act for its agent; a cost is below
+/// zero.
 pub async fn settle(
     ctx: &Ctx,
     caller: &Caller,
@@ -317,6 +333,7 @@ pub async fn settle(
     cost: &BTreeMap<String, Amount>,
     model: Option<String>,
 ) -> Outcome<Reservation> {
+    require_work(caller)?;
     for (unit, amount) in cost {
         check_unit(unit)?;
         if amount.is_negative() {
@@ -324,18 +341,21 @@ pub async fn settle(
             return Err(Refusal::field(Code::InvalidRequest, "cost", "range", message).into());
         }
     }
-    let now = ctx.now();
-    let intent = intent_of(&mut *ctx.pool.acquire().await?, id).await?;
+    let intent = rows::intent_of(&mut *ctx.pool.acquire().await?, id).await?;
     let mut tx = ctx.begin(intent.as_slice()).await?;
-    let found = lock(&mut tx, id).await?;
+    let found = rows::lock(&mut tx, id).await?;
     let mine = |one: &Reservation| {
         let key = &caller.grant.key;
         one.act.key == Some(key.id) || key.may_act_as(&one.act.principal) || key.may_act_as(one.act.agent())
     };
     let mut found = found.filter(mine).ok_or_else(|| not_found("reservation"))?;
+    let charge = match found.ended_as.as_deref() {
+        Some(CHARGED) => above(cost, &found.amounts),
+        _ => cost.clone(),
+    };
     let is_over = match found.ended_as.as_deref() {
         Some("settled") => true,
-        Some("released") => cost.is_empty(),
+        Some("released" | CHARGED) => charge.is_empty(),
         _ => false,
     };
     if is_over {
@@ -343,18 +363,43 @@ pub async fn settle(
         return Ok(found);
     }
     found.model = model.or(found.model);
-    let reserved = std::mem::replace(&mut found.amounts, cost.clone());
-    let log = bill(ctx, &mut tx, caller, &found).await?;
-    let charges = charged(&found, |unit| cost.get(unit).copied().unwrap_or(Amount::ZERO), None);
-    charges::apply(ctx, &mut tx, &charges, &[id], now).await?;
+    let ended_as = if cost.is_empty() { "released" } else { "settled" };
+    conclude(ctx, tx, found, Ending { cost: charge, ended_as, is_billed: true, trace: caller.trace }).await
+}
+
+/// The part of a cost that is above what was charged already.
+fn above(cost: &BTreeMap<String, Amount>, charged: &BTreeMap<String, Amount>) -> BTreeMap<String, Amount> {
+    let rest = cost.iter().map(|(unit, amount)| {
+        let before = charged.get(unit).copied().unwrap_or(Amount::ZERO);
+        (unit.clone(), *amount - before)
+    });
+    rest.filter(|(_, rest)| !rest.is_spent()).collect()
+}
+
+/// How a reservation ends.
+struct Ending {
+    /// What is charged.
+    cost: BTreeMap<String, Amount>,
+    ended_as: &'static str,
+    /// Whether the cost is recorded as one of the intent as well.
+    is_billed: bool,
+    trace: Option<Trace>,
+}
+
+/// Ends a reservation: charges its cost, gives back what is still reserved, and commits.
+async fn conclude(ctx: &Ctx, mut tx: Tx, mut found: Reservation, ending: Ending) -> Outcome<Reservation> {
+    let now = ctx.now();
+    let reserved = std::mem::replace(&mut found.amounts, ending.cost);
+    let log = if ending.is_billed { bill(ctx, &mut tx, ending.trace, &found).await? } else { None };
+    let charges = charged(&found, |unit| found.amounts.get(unit).copied().unwrap_or(Amount::ZERO), None);
+    charges::apply(ctx, &mut tx, &charges, &[found.id], now).await?;
     found.amounts = reserved;
-    let ended = if cost.is_empty() { "released" } else { "settled" };
-    end(&mut tx, id, ended, now).await?;
+    rows::end(&mut tx, found.id, ending.ended_as, now).await?;
     tx.commit().await?;
     if let Some(log) = log {
         ctx.feed.publish_log(&log);
     }
-    found.ended_as = Some(ended.to_owned());
+    found.ended_as = Some(ending.ended_as.to_owned());
     Ok(found)
 }
 
@@ -363,12 +408,12 @@ pub async fn settle(
 async fn bill(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    caller: &Caller,
+    trace: Option<Trace>,
     settled: &Reservation,
 ) -> Outcome<Option<IntentLog>> {
     let costs: Vec<_> = settled.amounts.iter().filter(|(_, amount)| **amount != Amount::ZERO).collect();
     let Some(intent) = settled.act.intent.filter(|_| !costs.is_empty()) else { return Ok(None) };
-    let mut log = IntentLog::open(conn, intent, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(conn, intent, trace, ctx.now()).await?;
     for (unit, amount) in costs {
         let Value::Object(metadata) = json!({ "reservation_id": settled.id }) else { continue };
         let ask = CostAsk {
@@ -385,179 +430,56 @@ async fn bill(
     Ok(Some(log))
 }
 
-/// Releases up to `limit` reservations that nobody settled in time.
+/// Releases or charges up to `limit` reservations that nobody settled in time.
 ///
 /// # Errors
 /// A database error.
 pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let released = release_due(ctx, limit).await?;
+    Ok(released + charge_due(ctx, limit).await?)
+}
+
+/// Charges reservations that say so, each in a transaction of its own: the cost of an intent needs the intent's lock.
+async fn charge_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let due = rows::to_charge(&mut *ctx.pool.acquire().await?, ctx.now(), limit).await?;
+    let mut done = 0;
+    for (id, intent) in due {
+        match charge_one(ctx, id, intent, true).await {
+            // An intent takes no further cost, such as one with too many sums; the budgets are charged all the same.
+            Err(AppError::Refused(_)) => done += u64::from(charge_one(ctx, id, intent, false).await?),
+            charged => done += u64::from(charged?),
+        }
+    }
+    Ok(done)
+}
+
+async fn charge_one(
+    ctx: &Ctx,
+    id: ReservationId,
+    intent: Option<IntentId>,
+    is_billed: bool,
+) -> Outcome<bool> {
+    let mut tx = ctx.begin(intent.as_slice()).await?;
+    let found = rows::lock(&mut tx, id).await?;
+    let Some(found) = found.filter(|found| found.ended_as.is_none()) else {
+        tx.rollback().await?;
+        return Ok(false);
+    };
+    let ending = Ending { cost: found.amounts.clone(), ended_as: CHARGED, is_billed, trace: None };
+    conclude(ctx, tx, found, ending).await?;
+    Ok(true)
+}
+
+async fn release_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let now = ctx.now();
     let mut tx = ctx.begin(&[]).await?;
-    let due = sqlx::query_scalar!(
-        "-- spend_reservations::due
-         SELECT id FROM spend_reservations WHERE ended_at IS NULL AND expires_at <= $1
-         ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED",
-        now,
-        limit
-    )
-    .fetch_all(&mut *tx)
-    .await?;
+    let due = rows::to_release(&mut tx, now, limit).await?;
     if due.is_empty() {
         tx.rollback().await?;
         return Ok(0);
     }
-    let ids: Vec<ReservationId> = due.iter().copied().map(ReservationId::from).collect();
-    charges::apply(ctx, &mut tx, &[], &ids, now).await?;
-    sqlx::query!(
-        "-- spend_reservations::expire
-         UPDATE spend_reservations SET ended_at = $2, ended_as = 'expired' WHERE id = ANY($1)",
-        &due,
-        now
-    )
-    .execute(&mut *tx)
-    .await?;
+    charges::apply(ctx, &mut tx, &[], &due, now).await?;
+    rows::expire(&mut tx, &due, now).await?;
     tx.commit().await?;
     Ok(u64::try_from(due.len()).unwrap_or(u64::MAX))
-}
-
-/// Deletes up to `limit` reservations that ended before a time; returns how many.
-///
-/// # Errors
-/// A database error.
-pub(super) async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
-    let gone = sqlx::query!(
-        "-- spend_reservations::forget
-         DELETE FROM spend_reservations WHERE id IN (
-             SELECT id FROM spend_reservations WHERE ended_at < $1 LIMIT $2)",
-        before,
-        limit
-    )
-    .execute(conn)
-    .await?;
-    Ok(gone.rows_affected())
-}
-
-async fn insert(
-    conn: &mut PgConnection,
-    made: &Reservation,
-    key: KeyId,
-    call_id: Option<&str>,
-    now: Timestamp,
-) -> Outcome<bool> {
-    let inserted = sqlx::query!(
-        "-- spend_reservations::insert
-         INSERT INTO spend_reservations (id, principal_id, agent, intent_id, key_id, provider, model, amounts, call_id,
-                                         created_at, expires_at, job_id, agents)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-         ON CONFLICT (principal_id, call_id) WHERE call_id IS NOT NULL DO NOTHING",
-        made.id.uuid(),
-        made.act.principal,
-        made.act.agent(),
-        made.act.intent.map(IntentId::uuid),
-        made.act.key.unwrap_or(key).uuid(),
-        made.provider,
-        made.model,
-        serde_json::to_string(&made.amounts)?,
-        call_id,
-        now,
-        made.expires_at,
-        made.job_id.map(JobId::uuid),
-        &made.act.agents
-    )
-    .execute(conn)
-    .await?;
-    Ok(inserted.rows_affected() > 0)
-}
-
-/// The intent of a reservation, which never changes.
-async fn intent_of(conn: &mut PgConnection, id: ReservationId) -> Outcome<Option<IntentId>> {
-    let found = sqlx::query_scalar!(
-        "-- spend_reservations::intent\n SELECT intent_id FROM spend_reservations WHERE id = $1",
-        id.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
-    Ok(found.flatten().map(IntentId::from))
-}
-
-async fn remove(conn: &mut PgConnection, id: ReservationId) -> Outcome<()> {
-    sqlx::query!("-- spend_reservations::remove\n DELETE FROM spend_reservations WHERE id = $1", id.uuid())
-        .execute(conn)
-        .await?;
-    Ok(())
-}
-
-async fn end(conn: &mut PgConnection, id: ReservationId, ended_as: &str, now: Timestamp) -> Outcome<()> {
-    sqlx::query!(
-        "-- spend_reservations::end\n UPDATE spend_reservations SET ended_at = $2, ended_as = $3 WHERE id = $1",
-        id.uuid(),
-        now,
-        ended_as
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-struct Row {
-    id: Uuid,
-    principal_id: String,
-    agent: String,
-    agents: Option<Vec<String>>,
-    intent_id: Option<Uuid>,
-    job_id: Option<Uuid>,
-    key_id: Uuid,
-    provider: Option<String>,
-    model: Option<String>,
-    amounts: String,
-    expires_at: Timestamp,
-    ended_as: Option<String>,
-}
-
-impl TryFrom<Row> for Reservation {
-    type Error = crate::AppError;
-
-    fn try_from(row: Row) -> Outcome<Self> {
-        Ok(Self {
-            id: row.id.into(),
-            act: Act {
-                principal: row.principal_id,
-                agents: row.agents.unwrap_or_else(|| vec![row.agent]),
-                intent: row.intent_id.map(IntentId::from),
-                key: Some(row.key_id.into()),
-            },
-            job_id: row.job_id.map(JobId::from),
-            provider: row.provider,
-            model: row.model,
-            amounts: serde_json::from_str(&row.amounts).map_err(|_e| unknown("amounts", &row.amounts))?,
-            expires_at: row.expires_at,
-            ended_as: row.ended_as,
-        })
-    }
-}
-
-async fn of_call(conn: &mut PgConnection, principal: &str, call_id: &str) -> Outcome<Option<Reservation>> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- spend_reservations::of_call
-         SELECT id, principal_id, agent, agents, intent_id, job_id, key_id, provider, model, amounts, expires_at, ended_as
-         FROM spend_reservations WHERE principal_id = $1 AND call_id = $2",
-        principal,
-        call_id
-    )
-    .fetch_optional(conn)
-    .await?;
-    row.map(Reservation::try_from).transpose()
-}
-
-async fn lock(conn: &mut PgConnection, id: ReservationId) -> Outcome<Option<Reservation>> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- spend_reservations::lock
-         SELECT id, principal_id, agent, agents, intent_id, job_id, key_id, provider, model, amounts, expires_at, ended_as
-         FROM spend_reservations WHERE id = $1 FOR UPDATE",
-        id.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
-    row.map(Reservation::try_from).transpose()
 }

@@ -119,6 +119,8 @@ struct CallBody {
     parameters: Map<String, Value>,
     /// The grant to use; defaults to the first that fits, with the agent's own vaults before those of others.
     grant_id: Option<String>,
+    /// The intent that the call is for: stops and budgets of the intent then hold for the call as well.
+    intent_id: Option<String>,
     /// Same as the header `Idempotency-Key`, for clients that send it in the body.
     idempotency_key: Option<String>,
 }
@@ -185,7 +187,7 @@ fn once(request: &HttpRequest, raw: &Raw, said: Option<&String>) -> Result<Optio
 /// called only once, even if its result was lost.
 #[utoipa::path(operation_id = "invoke_tool", tag = "tools", request_body = CallBody, params(IdempotencyKey),
     responses((status = 200, description = "Result of the call", body = ResultBody),
-              (status = 403, description = "No grant allows the call", body = ProblemBody),
+              (status = 403, description = "No grant allows the call, or it is stopped", body = ProblemBody),
               (status = 422, description = "The credential's connection cannot make such a call", body = ProblemBody),
               (status = 429, description = "The hourly limit of the grant is reached", body = ProblemBody)))]
 #[post("/tools/invoke")]
@@ -197,6 +199,7 @@ async fn invoke(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, ra
         agent_id: said.agent_id,
         parameters: said.parameters,
         grant_id: said.grant_id.map(|text| id("grant", &text)).transpose()?,
+        intent_id: said.intent_id.map(|text| id("intent", &text)).transpose()?,
         peer: request.peer_addr().map(|peer| peer.ip()),
     };
     let done = api.tools.invoke(asker.caller, ask, once).await?;

@@ -452,3 +452,49 @@ async fn jobs_behind_a_full_key_are_counted_as_waiting() {
     done(&hand, &running).await;
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_principal_asks_for_no_higher_priority_than_it_may() {
+    let world = World::start().await;
+    let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let high = json!({ "agent": "echo", "priority": 50, "idempotency_key": "before" });
+    let before = id(&ada.post("/jobs", high.clone()).await.is(201)).to_owned();
+    let path = "/arcp/limits/principals/agent.ada";
+    for wrong in [101, -1] {
+        let refused = admin.put(path, json!({ "max_priority": wrong })).await.refused(422, "INVALID_REQUEST");
+        assert!(refused["message"].as_str().unwrap().contains("from 0 to 100"), "{refused}");
+    }
+    ada.put(path, json!({ "max_priority": 100 })).await.refused(403, "PERMISSION_DENIED");
+    let of_agent = admin.put("/arcp/limits/agents/echo", json!({ "max_priority": 1 })).await;
+    of_agent.refused(422, "INVALID_REQUEST");
+    limit(&world, "principals", "agent.ada", json!({ "max_priority": 10 })).await;
+    assert_eq!(admin.get("/arcp/limits").await.ok()["limits"][0]["max_priority"], 10);
+    // The request that was accepted before is answered as before; another one is refused.
+    assert_eq!(id(&ada.post("/jobs", high).await.is(200)), before);
+    let refused = ada.post("/jobs", json!({ "agent": "echo", "priority": 11 })).await;
+    let refused = refused.refused(403, "PERMISSION_DENIED");
+    assert!(refused["message"].as_str().unwrap().contains("`priority` 11 is above 10"), "{refused}");
+    for priority in [10, 0, -100] {
+        submit(&ada, json!({ "priority": priority })).await;
+    }
+    submit(&world.agent("agent.bob").await, json!({ "priority": 100 })).await;
+    // Nor does a job of the principal delegate one, or run again as one.
+    let claim = async || {
+        let claimed = world.any().post("/jobs/claim", json!({ "worker_id": hand.id, "max": 1 })).await.ok();
+        claimed["jobs"][0].clone()
+    };
+    assert_eq!(claim().await["principal"], "agent.bob");
+    let mine = claim().await;
+    assert_eq!(id(&mine), before);
+    let child = json!({ "agent": "echo", "delegate_id": "d", "priority": 11 });
+    hand.tell(&mine, "delegate", child).await.refused(403, "PERMISSION_DENIED");
+    hand.tell(&mine, "error", json!({ "code": "INTERNAL_ERROR", "message": "no" })).await.ok();
+    let again = ada.post(&format!("/jobs/{before}/rerun"), json!({})).await.is(201);
+    assert_eq!(ada.get(&format!("/jobs/{}", id(&again))).await.ok()["priority"], 10, "lowered");
+    // Without a limit of running jobs its jobs are claimed like those of others.
+    assert_eq!(claim().await["job_id"], again["job_id"]);
+    admin.delete(path).await.ok();
+    submit(&ada, json!({ "priority": 11 })).await;
+    world.end().await;
+}

@@ -201,3 +201,35 @@ async fn what_was_spent_under_a_lost_claim_is_still_charged() {
     assert_eq!(rows().await, 0);
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_end_nobody_reports_is_charged_if_its_gateway_says_so() {
+    let world = World::start().await;
+    let (admin, any) = (world.admin().await, world.any());
+    let intent = any.post("/intents", json!({ "title": "costly" })).await.ok()["id"].clone();
+    let all = budget(&admin, "system", json!(10), json!({})).await;
+    let charge = json!({ "unsettled": "charge", "expires_in": 60, "intent_id": intent });
+    let made = reserve(&any, charge.clone()).await;
+    let settled = reserve(&any, charge).await;
+    settle(&any, &settled, json!({ "USD": "0.5" })).await;
+    reserve(&any, json!({ "unsettled": "release", "expires_in": 60 })).await;
+    // The same in headers; what is no such word is refused.
+    let asked = any.with("x-entente-reserve", "USD=2").with("x-entente-expires-in", "60");
+    assert_eq!(asked.with("x-entente-unsettled", "charge").get("/ext-authz").await.status, 200);
+    asked.with("x-entente-unsettled", "never").get("/ext-authz").await.refused(422, "invalid_parameter");
+    any.with("x-entente-expires-in", "soon").get("/ext-authz").await.refused(422, "invalid_parameter");
+    world.pass(61).await;
+    assert_eq!(usage(&admin, &all).await, [json!(10), json!(3.5), json!(0), json!(6.5)]);
+    let costs = any.get(&format!("/intents/{}/costs", intent.as_str().unwrap())).await.ok();
+    assert_eq!(costs["summary"]["total"], json!(1.5), "{costs}");
+    world.pass(61).await;
+    assert_eq!(usage(&admin, &all).await[1], json!(3.5), "once");
+    // A late report charges what is above, once; less gives nothing back.
+    assert_eq!(settle(&any, &made, json!({})).await["ended_as"], "charged");
+    assert_eq!(settle(&any, &made, json!({ "USD": "0.25" })).await["ended_as"], "charged");
+    for _ in 0..2 {
+        assert_eq!(settle(&any, &made, json!({ "USD": 3 })).await["ended_as"], "settled");
+    }
+    assert_eq!(usage(&admin, &all).await[1], json!(5.5));
+    world.end().await;
+}

@@ -10,7 +10,7 @@ use crate::arcp::jobs::{Hand, id, status};
 use crate::harness::{Client, Setup, Value, World, json, send, talk};
 use crate::openintent::triggers::{did, intents, now, path, trigger};
 
-use super::{reserving, running};
+use super::{budget, reserving, running};
 
 async fn stop(admin: &Client, scope: &str) -> String {
     let made = admin.post("/stops", json!({ "scope": scope, "reason": "it spends too much" })).await.is(201);
@@ -307,5 +307,33 @@ async fn a_stop_is_not_lifted_by_whom_it_stops() {
     admin.delete(&format!("/stops/{own}")).await.ok();
     let all = stop(&other, "system").await;
     admin.delete(&format!("/stops/{all}")).await.ok();
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reported_tool_call_is_judged_by_stops_and_shared_budgets() {
+    let world = World::start().await;
+    let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let job = running(&ada, &hand, json!({})).await;
+    let calling = |tool: &str, call: &str| json!([{ "kind": "tool_call", "body": { "tool": tool, "call_id": call, "args": {} } }]);
+    assert_eq!(hand.events(&job, calling("search.web", "c0")).await.ok()["denied"], json!([]));
+    // Half of the team's money is spent: only some tools are left.
+    admin.put("/teams/research", json!({ "members": ["agent.ada"] })).await.is(200);
+    let degrade = json!([{ "percent": 50, "degrade": { "tools": ["search.*"] } }]);
+    budget(&admin, "team:research", json!(10), json!({ "thresholds": degrade })).await;
+    let spent = json!([{ "kind": "metric", "body": { "name": "cost.call", "value": 6, "unit": "USD" } }]);
+    hand.events(&job, spent.clone()).await.ok();
+    assert_eq!(hand.events(&job, calling("search.web", "c1")).await.ok()["denied"], json!([]));
+    let denied = hand.events(&job, calling("shell.run", "c2")).await.ok()["denied"].clone();
+    assert_eq!((&denied[0]["call_id"], &denied[0]["code"]), (&json!("c2"), &json!("PERMISSION_DENIED")));
+    // All of it: none.
+    hand.events(&job, spent).await.ok();
+    let denied = hand.events(&job, calling("search.web", "c3")).await.ok()["denied"].clone();
+    assert_eq!(denied[0]["code"], "BUDGET_EXHAUSTED", "{denied}");
+    stop(&admin, "team:research").await;
+    let denied = hand.events(&job, calling("search.web", "c4")).await.ok()["denied"].clone();
+    assert_eq!(denied[0]["code"], "PERMISSION_DENIED", "{denied}");
+    assert!(denied[0]["message"].as_str().unwrap().contains("it spends too much"), "{denied}");
     world.end().await;
 }

@@ -3,7 +3,7 @@
 use entente_domain::limits::CALLS_AT_ONCE;
 use futures_util::future::join_all;
 
-use crate::harness::{Act, Receiver, Setup, World, json};
+use crate::harness::{Act, Receiver, Setup, Value, World, json};
 use crate::openintent::invocations::{Stage, call};
 use crate::openintent::tool_grants::grant;
 use crate::openintent::vaults::{SECRET, credential, id, tamper, vault};
@@ -197,5 +197,39 @@ async fn one_owners_calls_leave_room_for_others() {
     // Their ends were never recorded; they are over at their deadline.
     stage.world.clock.advance(600);
     stage.ada.post("/tools/invoke", echo).await.is(200);
+    stage.world.end().await;
+}
+
+#[tokio::test]
+async fn a_call_for_an_intent_is_judged_by_its_stops_and_budgets() {
+    let stage = Stage::plain().await;
+    let admin = stage.world.admin().await;
+    let intent = stage.ada.post("/intents", json!({ "title": "costly" })).await.ok()["id"].clone();
+    let scope = format!("intent:{}", intent.as_str().unwrap());
+    let ask = |tool: &str, intent: &Value| json!({ "tool_name": tool, "intent_id": intent });
+    stage.ada.post("/tools/invoke", ask("echo", &intent)).await.is(200);
+    let made = admin.post("/stops", json!({ "scope": scope, "reason": "too much" })).await.is(201);
+    stage.ada.post("/tools/invoke", ask("echo", &intent)).await.refused(403, "stopped");
+    // Only what is for the intent is stopped; and nobody calls for an intent that it may not write to.
+    stage.ada.post("/tools/invoke", json!({ "tool_name": "echo" })).await.is(200);
+    let others = stage.world.agent("agent.bob").await;
+    let private = others.post("/intents", json!({ "title": "private" })).await.ok()["id"].clone();
+    let acl = format!("/intents/{}/acl", private.as_str().unwrap());
+    others.put(&acl, json!({ "default_policy": "closed" })).await.ok();
+    stage.ada.post("/tools/invoke", ask("echo", &private)).await.refused(403, "access_closed");
+    admin.delete(&format!("/stops/{}", made["id"].as_str().unwrap())).await.ok();
+    stage.receiver.take();
+    // A budget that is half spent leaves one tool, one that is spent none.
+    let thresholds = json!([{ "percent": 50, "degrade": { "tools": ["web_*"] } }]);
+    let budget = json!({ "scope": scope, "unit": "USD", "limit": 10, "thresholds": thresholds });
+    admin.post("/budgets", budget).await.is(201);
+    let cost = json!({ "cost_type": "call", "amount": 6, "unit": "USD" });
+    let costs = format!("/intents/{}/costs", intent.as_str().unwrap());
+    stage.ada.post(&costs, cost.clone()).await.ok();
+    stage.ada.post("/tools/invoke", ask("web_search", &intent)).await.is(200);
+    stage.ada.post("/tools/invoke", ask("echo", &intent)).await.refused(403, "PERMISSION_DENIED");
+    stage.ada.post(&costs, cost).await.ok();
+    stage.ada.post("/tools/invoke", ask("web_search", &intent)).await.refused(403, "BUDGET_EXHAUSTED");
+    assert_eq!(stage.receiver.take().len(), 1, "refused calls never reach the tool");
     stage.world.end().await;
 }

@@ -2663,6 +2663,8 @@ class JobHolder(Record):
 @record
 class JobLimit(Record):
     """The limits of an agent's or a principal's jobs."""
+    # The highest priority that a principal may ask for: 0 to 100. Only for principals.
+    max_priority: int | None
     # How many jobs may run at once: 1 to 10,000; no limit if it is absent.
     max_running: int | None
     # How many jobs may start within `per_sec` seconds: 1 to 10,000; needs `per_sec`.
@@ -2691,6 +2693,8 @@ class JobLimitList(Record):
 @record
 class JobLimits(Record):
     """Limits of the jobs that pass one gate."""
+    # The highest priority that a principal may ask for: 0 to 100. Only for principals.
+    max_priority: int | None
     # How many jobs may run at once: 1 to 10,000; no limit if it is absent.
     max_running: int | None
     # How many jobs may start within `per_sec` seconds: 1 to 10,000; needs `per_sec`.
@@ -4319,9 +4323,9 @@ class SpendReservation(Record):
     """An allowed call."""
     # The budgets that pay for the call, as they are now.
     budgets: list[Budget]
-    # How it ended: `settled`, `released` or `expired`; null while it holds the amounts.
+    # How it ended: `settled`, `released`, `expired`, or `charged` when it expired; null while it holds the amounts.
     ended_as: str | None
-    # When they are released, if nobody settles them.
+    # When it expires, if nobody settles it.
     expires_at: str | None
     # Id to settle it by; null if nothing was to be reserved.
     reservation_id: str | None

@@ -1382,9 +1382,10 @@ def ext_authz(
 ) -> Request[None]:
     """Judge a request for a gateway (Envoy `ext_authz`). Envoy's HTTP authorization service with `path_prefix:
     /api/v1/ext-authz`: 200 lets the request pass, anything else is its answer. The request's own key is asked
-    for; the headers `x-entente-intent`, `-job`, `-model`, `-tool`, `-provider`, `-call-id` and `-reserve`
-    (`USD=0.02`, several separated by commas) say what it is about: the gateway sets them, and removes those that
-    its clients send. With an amount, the answer has the header `x-entente-reservation`, to settle by.
+    for; the headers `x-entente-intent`, `-job`, `-model`, `-tool`, `-provider`, `-call-id`, `-expires-in`,
+    `-unsettled` and `-reserve` (`USD=0.02`, several separated by commas) say what it is about: the gateway sets
+    them, and removes those that its clients send. With an amount, the answer has the header
+    `x-entente-reservation`, to settle by.
     """
     return Request(
         "ext_authz",
@@ -5746,7 +5747,7 @@ def settle_spend(
 ) -> Request[answers.SpendReservation]:
     """Settle a reservation. The cost is charged, and what was reserved is released, at once. A cost above the
     reserved amount is charged all the same, and one whose reservation has expired or was released: the money is
-    spent. Settling again changes nothing.
+    spent; of one that was charged when it expired, what is above. Settling again changes nothing.
     """
     return Request(
         "settle_spend",

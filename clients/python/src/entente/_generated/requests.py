@@ -534,6 +534,12 @@ TurnTaskVerb = Literal[
     "release",
 ]
 
+# What happens to the amounts of a reservation that nobody settles in time.
+Unsettled = Literal[
+    "release",
+    "charge",
+]
+
 
 class _AgentStatusChangeRequired(TypedDict):
     # The new status.
@@ -1104,6 +1110,8 @@ class JobDelegation(_JobDelegationRequired, total=False):
 
 class JobLimits(TypedDict, total=False):
     """Limits of the jobs that pass one gate."""
+    # The highest priority that a principal may ask for: 0 to 100. Only for principals.
+    max_priority: int | None
     # How many jobs may run at once: 1 to 10,000; no limit if it is absent.
     max_running: int | None
     # How many jobs may start within `per_sec` seconds: 1 to 10,000; needs `per_sec`.
@@ -2196,7 +2204,7 @@ class NewSpendReservation(TypedDict, total=False):
     agent_id: str | None
     # The client's id for the call: while its reservation holds the amounts, the same call again gets the same one.
     call_id: str | None
-    # Seconds until the amounts are released, if nobody settles them: up to a day; defaults to ten minutes.
+    # Seconds until the reservation expires, if nobody settles it: up to a day; defaults to ten minutes.
     expires_in: int | None
     # Intent that it is for.
     intent_id: str | None
@@ -2213,6 +2221,9 @@ class NewSpendReservation(TypedDict, total=False):
     reserve: dict[str, float | str]
     # Tool that is called.
     tool: str | None
+    # What happens to the amounts then: `release` (the default), or `charge`, for calls that cost even if their end
+    # is not reported.
+    unsettled: Unsettled
 
 
 class _NewStopRequired(TypedDict):
@@ -2871,6 +2882,8 @@ class ToolCall(_ToolCallRequired, total=False):
     grant_id: str | None
     # Same as the header `Idempotency-Key`, for clients that send it in the body.
     idempotency_key: str | None
+    # The intent that the call is for: stops and budgets of the intent then hold for the call as well.
+    intent_id: str | None
     # The parameters for the tool.
     parameters: dict[str, Any]
 

@@ -191,7 +191,8 @@ async fn take_of_one(
         "WITH ends AS MATERIALIZED (
              SELECT a.agent, f.precedence, f.principal, (f.precedence, f.principal) <> (l.precedence, l.principal) AS several,
                  EXISTS (SELECT 1 FROM job_limits i WHERE i.scope = 'agent' AND i.name = split_part(a.agent, '@', 1))
-                     OR EXISTS (SELECT 1 FROM job_limits i WHERE i.scope = 'principal' AND i.name = f.principal) AS limited
+                     OR EXISTS (SELECT 1 FROM job_limits i WHERE i.scope = 'principal' AND i.name = f.principal
+                                AND coalesce(i.max_running, i.max_starts) IS NOT NULL) AS limited
              FROM UNNEST($1::text[]) AS a (agent)
              CROSS JOIN LATERAL (
                  SELECT c.precedence, c.principal FROM job_clock c
@@ -272,7 +273,8 @@ async fn take_in_turns(
              FROM groups g WHERE g.oldest IS NOT NULL AND g.principal <> ALL($8::text[])),
          shares AS (
              SELECT t.*, EXISTS (SELECT 1 FROM job_limits i WHERE i.scope = 'agent' AND i.name = split_part(t.agent, '@', 1))
-                        OR EXISTS (SELECT 1 FROM job_limits i WHERE i.scope = 'principal' AND i.name = t.principal) AS limited,
+                        OR EXISTS (SELECT 1 FROM job_limits i WHERE i.scope = 'principal' AND i.name = t.principal
+                                   AND coalesce(i.max_running, i.max_starts) IS NOT NULL) AS limited,
                     count(*) FILTER (WHERE t.turn = 1) OVER () > 1 AS several,
                     count(*) FILTER (WHERE t.turn = 1) OVER (PARTITION BY t.precedence) > 1 AS divided,
                     greatest(1, $2 / count(*) FILTER (WHERE t.turn = 1) OVER (PARTITION BY t.precedence)) AS share
@@ -289,8 +291,7 @@ async fn take_in_turns(
                  ORDER BY c.precedence, c.principal, c.job_id LIMIT CASE WHEN q.divided AND q.pass = 1 THEN q.share ELSE $2 END
                  OFFSET CASE q.pass WHEN 1 THEN 0 ELSE q.share END
                  FOR UPDATE SKIP LOCKED) p
-             LIMIT $2),
-         placed AS (SELECT *, row_number() OVER () AS place FROM waiting)
+             LIMIT $2), placed AS (SELECT *, row_number() OVER () AS place FROM waiting)
          SELECT DISTINCT ON (job_id) job_id, place, plain, limited, false AS slotted, several FROM placed ORDER BY job_id, place",
         agents,
         with,

@@ -23,6 +23,7 @@ use crate::jobs::records::{self, labels};
 use crate::jobs::rows;
 use crate::jobs::submit::submit_and_wait;
 use crate::jobs::writer::JobWriter;
+use crate::limits;
 
 /// Submissions of one request at a time: they meet in the job writer's commits.
 const AT_ONCE: usize = 16;
@@ -136,7 +137,8 @@ async fn submit_again(
     let labels = labels::load(&mut conn, &[job.id]).await?.remove(&job.id).unwrap_or_default();
     drop(conn);
     let key = ask.key.as_deref().map(|key| reruns::job_key(job, &caller.agent, key));
-    let again = reruns::again(job, asked, labels, ask.version, key, ctx.now())?;
+    let mut again = reruns::again(job, asked, labels, ask.version, key, ctx.now())?;
+    again.priority = limits::lowered(&ctx.pool, &job.principal, again.priority).await?;
     let rerun = records::reruns::Rerun { source: job.id, by: caller.agent.clone(), key: ask.key.clone() };
     let submission = Submission {
         ask: again,
@@ -147,7 +149,7 @@ async fn submit_again(
         trace: caller.trace.or_else(|| Trace::of_id(&job.trace_id, &*ctx.chance)),
         origin: Origin::Rest,
         rerun: Some(rerun),
-        full: if caller.has(Scope::Admin) {
+        barred: if caller.has(Scope::Admin) {
             None
         } else {
             ctx.quotas.bar(job.owner.as_ref().unwrap_or(&job.principal))

@@ -1,12 +1,13 @@
-//! Limits of running jobs (beyond ARCP): how many jobs of an agent, of a principal or of a concurrency key run at once, and how
-//! many start within a time. A claim counts what runs under the lock of each gate that a job passes, and admits the job or
-//! not.
+//! Limits of jobs (beyond ARCP): how many jobs of an agent, of a principal or of a concurrency key run at once, and how many
+//! start within a time; and the highest priority that a principal may ask for. A claim counts what runs under the lock of
+//! each gate that a job passes, and admits the job or not.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::order::{PRIORITY, Priority};
 use crate::limits::NAME_BYTES;
 use crate::refusal::{Code, Refusal};
 
@@ -29,6 +30,9 @@ pub struct Limits {
     /// The seconds within which `max_starts` jobs may start: 1 to 86,400.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_sec: Option<i64>,
+    /// The highest priority that a principal may ask for: 0 to 100. Only for principals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_priority: Option<i64>,
 }
 
 impl Limits {
@@ -48,13 +52,19 @@ impl Limits {
         within("max_running", self.max_running, RUNNING)?;
         within("max_starts", self.max_starts, RUNNING)?;
         within("per_sec", self.per_sec, PERIOD_SECONDS)?;
+        if self.max_priority.is_some_and(|said| !(0..=i64::from(PRIORITY)).contains(&said)) {
+            let message = format!(
+                "`{at}max_priority` must be a whole number from 0 to {PRIORITY}: 0 is normal, and anybody may ask for less."
+            );
+            return Err(Refusal::field(Code::InvalidRequest, &format!("{at}max_priority"), "range", message));
+        }
         if self.max_starts.is_some() != self.per_sec.is_some() {
             let message = format!(
                 "`{at}max_starts` and `{at}per_sec` belong together: so many starts within so many seconds."
             );
             return Err(Refusal::field(Code::InvalidRequest, &format!("{at}per_sec"), "required", message));
         }
-        if self.max_running.is_none() && self.max_starts.is_none() {
+        if self.max_running.is_none() && self.max_starts.is_none() && self.max_priority.is_none() {
             let message =
                 format!("There is no limit. Give `{at}max_running`, or `{at}max_starts` with `{at}per_sec`.");
             return Err(Refusal::field(
@@ -65,6 +75,22 @@ impl Limits {
             ));
         }
         Ok(())
+    }
+
+    /// Requires that the principal of these limits may ask for a priority.
+    ///
+    /// # Errors
+    /// [`Code::PermissionDenied`].
+    pub fn permit(&self, asked: Priority) -> Result<(), Refusal> {
+        let Some(most) = self.max_priority.filter(|most| i64::from(asked.get()) > *most) else {
+            return Ok(());
+        };
+        let message = format!(
+            "`priority` {} is above {most}, the highest that you may ask for. Submit with {most} or less; somebody with the \
+             scope `admin` can raise it (PUT /api/v1/arcp/limits/principals/{{name}}).",
+            asked.get()
+        );
+        Err(Refusal::field(Code::PermissionDenied, "priority", "range", message))
     }
 
     /// Whether one more job may start.
@@ -116,7 +142,12 @@ impl Concurrency {
     /// Returns the limits.
     #[must_use]
     pub fn limits(&self) -> Limits {
-        Limits { max_running: self.max_running, max_starts: self.max_starts, per_sec: self.per_sec }
+        Limits {
+            max_running: self.max_running,
+            max_starts: self.max_starts,
+            per_sec: self.per_sec,
+            max_priority: None,
+        }
     }
 }
 

@@ -4,10 +4,11 @@
 use std::net::IpAddr;
 
 use chrono::TimeDelta;
+use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::{InvocationId, ToolGrantId};
+use entente_domain::ids::{IntentId, InvocationId, ToolGrantId};
 use entente_domain::limits::CALLS_AT_ONCE;
 use entente_domain::openintent::tools::invocations as domain;
 use entente_domain::openintent::tools::invocations::{CallFailure, Invocation, InvocationStatus};
@@ -16,7 +17,9 @@ use entente_domain::openintent::tools::tool_credentials::{CredentialStatus, Tool
 use entente_domain::openintent::tools::tool_grants::{GrantStatus, ToolGrant, together};
 use entente_domain::openintent::tools::tool_secrets::{ToolSecret, redacted};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::{Caller, Outcome, Tx, idempotency, not_found};
+use entente_domain::subjects::unversioned;
+use entente_kernel::access::membership;
+use entente_kernel::{Caller, Outcome, Tx, charges, idempotency, not_found};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
@@ -27,6 +30,9 @@ use crate::tools::{tool_credentials, tool_grants, vaults};
 /// Maximum number of requests that a call makes or waits for: a token, a rejected attempt, another token and
 /// the second attempt; and, each time a token is needed, one that another call is fetching.
 const REQUESTS: i64 = 6;
+
+/// The capability of budgets that judges a tool (ARCP §9.2).
+const TOOL_CALL: &str = "tool.call";
 
 /// Extra seconds in the deadline for recording the outcome.
 const WRITING_SECONDS: i64 = 120;
@@ -42,6 +48,8 @@ pub struct Ask {
     pub parameters: Map<String, Value>,
     /// Grant to use; defaults to the first that fits.
     pub grant_id: Option<ToolGrantId>,
+    /// Intent that the call is for, whose stops and budgets then judge it as well.
+    pub intent_id: Option<IntentId>,
     /// Network address of the client.
     pub peer: Option<IpAddr>,
 }
@@ -85,7 +93,8 @@ pub enum Begun {
 /// Records that a tool is about to be called.
 ///
 /// # Errors
-/// No grant in force allows the agent this call; the credential is unusable.
+/// No grant in force allows the agent this call; the credential is unusable; the call is stopped; a budget is spent or does not
+/// allow the tool any more; the agent may not write to the intent.
 pub async fn begin(ctx: &Ctx, caller: &Caller, ask: Ask, once: Option<&Idempotency>) -> Outcome<Begun> {
     // The call may have waited in the queue since its API key was checked.
     caller.require_key(ctx.now())?;
@@ -97,7 +106,7 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, ask: Ask, once: Option<&Idempoten
     if let Some(id) = idempotency::find(&mut conn, caller, once).await? {
         return before(&mut conn, id, ctx.now()).await;
     }
-    ctx.stops.objection(caller, &agent, None).map_or(Ok(()), Err)?;
+    require_open(ctx, &mut conn, caller, &agent, &ask).await?;
     let chosen = choose(&mut conn, caller, &agent, &ask, ctx.now()).await?;
     drop(conn);
     let mut locks = vec![vaults::lock_key(chosen.vault_id)];
@@ -136,6 +145,27 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, ask: Ask, once: Option<&Idempoten
     idempotency::keep(&mut tx, caller, once, &id, now).await?;
     tx.commit().await?;
     Ok(Begun::Now(Box::new(started)))
+}
+
+/// Requires that no stop and no budget stands against the call.
+async fn require_open(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    caller: &Caller,
+    agent: &str,
+    ask: &Ask,
+) -> Outcome<()> {
+    if let Some(intent) = ask.intent_id {
+        membership::require(conn, agent, intent, Level::Write, ctx.now()).await?;
+    }
+    ctx.stops.objection(caller, agent, ask.intent_id).map_or(Ok(()), Err)?;
+    if ctx.stops.has_budgets() {
+        let mut act = caller.act(ask.intent_id);
+        act.agents.insert(0, unversioned(agent).to_owned());
+        let budgets = charges::of_act(conn, &act, ctx.now()).await?;
+        charges::require_allowed(&budgets, TOOL_CALL, &ask.tool)?;
+    }
+    Ok(())
 }
 
 /// Returns an earlier call under the same idempotency key.

@@ -24,6 +24,7 @@ fn passages() -> impl Strategy<Value = Vec<Passage>> {
         max_running,
         max_starts: rate.map(|(starts, _)| starts),
         per_sec: rate.map(|(_, seconds)| seconds),
+        max_priority: None,
     });
     vec((gate(), limits), 0..4)
         .prop_map(|all| all.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect())
@@ -53,6 +54,14 @@ proptest! {
                 job.iter().for_each(|(gate, _)| *passed.entry(gate.clone()).or_default() += 1);
             }
         }
+    }
+
+    #[test]
+    fn a_principal_asks_for_what_it_may(most in proptest::option::of(0_i64..=100), asked in -100_i64..=100) {
+        let limits = Limits { max_priority: most, ..Limits::default() };
+        prop_assert_eq!(limits.check("").is_ok(), most.is_some());
+        let permitted = limits.permit(Priority::check(asked).unwrap()).is_ok();
+        prop_assert_eq!(permitted, most.is_none_or(|most| asked <= most));
     }
 
     #[test]
