@@ -147,6 +147,10 @@ async fn every_page_is_shut_to_strangers_and_keeps_to_itself() {
         "/people",
         "/charts",
         "/webhooks",
+        "/budgets",
+        "/spend",
+        "/queues",
+        "/jobs/again",
     ] {
         let page = stranger.get(path).await;
         assert_eq!((page.status, page.location), (303, format!("/login?next={path}")), "{path}");
@@ -167,6 +171,10 @@ async fn every_page_is_shut_to_strangers_and_keeps_to_itself() {
         "/people",
         "/charts",
         "/webhooks",
+        "/budgets",
+        "/spend",
+        "/queues",
+        "/jobs/again",
     ] {
         let page = browser.get(path).await;
         let policy = page.header("content-security-policy");

@@ -38,8 +38,11 @@ async function stage({ researcher, data, release, admin }) {
   const claimed = (await data.send("POST", "/jobs/claim", { worker_id: host.worker_id })).body.jobs[0];
   await data.post(`/jobs/${claimed.job_id}/result`, { claim_token: claimed.claim_token, result: {} });
   const open = claimed.job_id === job.job_id ? done.job_id : job.job_id;
-  const budget = await admin.post("/budgets", { scope: "system", unit: "USD", limit: 10, name: "All of it" });
+  const budget = await admin.post("/budgets", { scope: "system", unit: "USD", limit: 10, name: "All of it",
+    thresholds: [{ percent: 80, degrade: { models: ["*-mini"] } }, { percent: 100, ask: { person: "human.ada" } }] });
   const id = budget.id ?? budget.budget_id;
+  const call = await researcher.post("/spend/reservations", { model: "large", reserve: { USD: 9 } });
+  await researcher.post(`/spend/reservations/${call.reservation_id}/settle`, { cost: { USD: 8.25 } });
   return { intent: `/intents/${intent.id}`, channel: `/channels/${channel.id}`, job: `/jobs/${open}`, budget: `/budgets/${id}` };
 }
 
@@ -60,7 +63,8 @@ for (const [size, options] of Object.entries(sizes)) {
     test(`axe finds nothing wrong, ${size}, ${colorScheme}`, async () => {
       const page = await windowOf(server, "human.ada", { admin: true, colorScheme, bypassCSP: true, ...options });
       const all = { intents: "/intents", intent: places.intent, channel: places.channel, agents: "/agents", agent: "/agent?id=agent.data",
-        people: "/people", person: "/person?id=human.ada", budget: places.budget, webhooks: "/webhooks", job: places.job, charts: "/charts" };
+        people: "/people", person: "/person?id=human.ada", budgets: "/budgets", budget: places.budget, change: `${places.budget}/change`, spend: "/spend", webhooks: "/webhooks", jobs: "/jobs",
+        job: places.job, again: "/jobs/again?status=success", queues: "/queues", charts: "/charts?by=model" };
       for (const [name, path] of Object.entries(all)) {
         const answer = await page.goto(server.url + path);
         assert.equal(answer.status(), 200, path);
@@ -117,6 +121,63 @@ test("an intent's line of time goes on by itself, and its status is changed ther
   await page.getByRole("button", { name: "Hold it up" }).click();
   await page.locator("#head").getByText("blocked").waitFor();
   await page.locator("#line").getByRole("link", { name: "human.ada" }).first().waitFor();
+  assert.deepEqual(page.faults, []);
+});
+
+test("without a script a budget is made, raised and closed, and an agent is limited", async () => {
+  const page = await windowOf(server, "human.ada", { admin: true, javaScriptEnabled: false });
+  await page.goto(`${server.url}/budgets`);
+  const form = page.locator("form[action='/budgets']");
+  await form.getByLabel("Name; empty").fill("Of releases");
+  await form.getByLabel("Whose spending it limits").fill("agent:agent.release");
+  await form.getByLabel("Limit", { exact: true }).fill("2,5");
+  await form.getByLabel("Unit").fill("USD");
+  await form.getByLabel("Window").selectOption("per day");
+  const first = form.getByRole("group", { name: "Threshold 1" });
+  await first.getByLabel("At per cent").fill("80");
+  await first.getByLabel("What follows").selectOption("allow only these tools");
+  await first.getByLabel("Person, or patterns").fill("read_*");
+  await form.getByRole("button", { name: "Make the budget" }).click();
+  await page.getByRole("alert").getByText("such as 12.50").waitFor();
+  assert.equal(await form.getByLabel("Name; empty").inputValue(), "Of releases", "what was typed is still there");
+  assert.equal(await first.getByLabel("What follows").inputValue(), "tools");
+  await form.getByLabel("Limit", { exact: true }).fill("2.5");
+  await form.getByRole("button", { name: "Make the budget" }).click();
+  await page.getByRole("heading", { level: 1, name: "Of releases" }).waitFor();
+  await page.getByText("only these tools are allowed: read_*").waitFor();
+  await page.getByRole("link", { name: "Change or close it" }).click();
+  await page.getByLabel("Raise the limit by, in USD").fill("1");
+  await page.getByRole("button", { name: "Raise it" }).click();
+  await page.getByText("3.5 USD").first().waitFor();
+  await page.goto(`${server.url}/budgets`);
+  await page.getByRole("link", { name: "Change or close Of releases" }).click();
+  await page.getByRole("button", { name: "Close the budget" }).click();
+  await page.locator(".pill.closed").waitFor();
+  await page.goto(`${server.url}/queues`);
+  await page.getByText("Limits of summarise").click();
+  await page.getByLabel("Jobs at once").first().fill("4");
+  await page.getByRole("button", { name: "Limit summarise" }).click();
+  await page.getByText("at most 4 at once").waitFor();
+  assert.deepEqual(page.faults, []);
+});
+
+test("a signal is sent to a job, and all jobs of a search run again after a question", async () => {
+  const page = await windowOf(server, "human.ada", { admin: true });
+  await page.goto(server.url + places.job);
+  await page.getByLabel("Name of the signal").fill("input");
+  await page.getByLabel("Payload, as JSON").fill("yes");
+  await page.getByRole("button", { name: "Send the signal" }).click();
+  await page.getByRole("alert").getByText("no JSON").waitFor();
+  await page.getByLabel("Payload, as JSON").fill("{\"answer\": \"yes\"}");
+  await page.getByRole("button", { name: "Send the signal" }).click();
+  await page.locator("#signals").getByText("waits for its worker").waitFor();
+  await page.goto(`${server.url}/jobs?status=success`);
+  await page.getByRole("button", { name: "Run all of these again" }).click();
+  await page.getByText("The search finds 1 job").waitFor();
+  await page.getByRole("button", { name: "Run 1 again", exact: true }).click();
+  await page.getByRole("heading", { name: "1 job is run again" }).waitFor();
+  await page.locator("#done").getByRole("link").last().click();
+  await page.locator("#head").getByText("pending").waitFor();
   assert.deepEqual(page.faults, []);
 });
 

@@ -40,7 +40,7 @@ enum Verb {
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
-        said: Thresholds,
+        said: Box<Thresholds>,
     },
     /// List budgets with what is spent of them
     List {

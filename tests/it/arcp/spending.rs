@@ -187,7 +187,10 @@ async fn a_window_begins_anew_in_its_time_zone_and_forecasts() {
     assert_eq!(usage(&admin, &day).await[1], json!(0), "a new day");
     let late = any.post("/spend/reservations", call(3)).await.is(201);
     // Raised for today alone.
-    admin.post(&format!("/budgets/{}/raise", day["id"].as_str().unwrap()), json!({ "amount": 5 })).await.ok();
+    let raise = format!("/budgets/{}/raise", day["id"].as_str().unwrap());
+    for _ in 0..2 {
+        admin.with("Idempotency-Key", "raise-1").post(&raise, json!({ "amount": 5 })).await.ok();
+    }
     assert_eq!(usage(&admin, &day).await[0], json!(15));
     any.post("/spend/reservations", call(4)).await.is(201);
     world.clock.advance(24 * 3_600);

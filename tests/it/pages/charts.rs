@@ -34,7 +34,7 @@ async fn charts_show_what_was_done_and_only_what_one_may_see() {
         &format!("<title>{day} success: 1</title>"),
         &format!("<title>{day} median, minutes: 2</title>"),
         "Nothing was spent.",
-        "href=\"/charts?days=30\" aria-current=\"true\"",
+        "href=\"/charts?days=30&amp;by=agent\" aria-current=\"true\"",
     ] {
         assert!(page.text.contains(part), "no `{part}` in {}", page.text);
     }
@@ -42,6 +42,70 @@ async fn charts_show_what_was_done_and_only_what_one_may_see() {
     assert!(own.contains("No jobs have ended.") && own.contains("median, minutes"), "{own}");
     let mut ben = logged_in(&world, "human.ben", false).await;
     assert!(ben.get("/charts?days=x").await.text.contains("No question was answered."));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn spending_is_divided_by_what_one_chooses() {
+    let world = World::start().await;
+    let (any, admin) = (world.any(), world.admin().await);
+    let intent = admin.post("/intents", json!({ "title": "Paid work" })).await.ok();
+    let intent = intent["id"].as_str().unwrap();
+    for (agent, model, cost) in [("agent.ann", "large", "1.5"), ("agent.bea", "small", "0.25")] {
+        let ask = json!({ "reserve": { "USD": 2 }, "model": model, "agent_id": agent, "intent_id": intent });
+        let made = any.acting_as(agent).post("/spend/reservations", ask).await.is(201);
+        let settled = json!({ "cost": { "USD": cost } });
+        let path = format!("/spend/reservations/{}/settle", made["reservation_id"].as_str().unwrap());
+        any.acting_as(agent).post(&path, settled).await.ok();
+    }
+    let mut eve = logged_in(&world, "human.eve", true).await;
+    let day = world.ctx().now().format("%Y-%m-%d").to_string();
+    for (by, name) in
+        [("agent", "agent.ann"), ("model", "large"), ("intent", intent), ("nonsense", "agent.ann")]
+    {
+        let page = eve.get(&format!("/charts?by={by}")).await.text;
+        let title = format!("<title>{day} {name}: 1.5</title>");
+        assert!(name == intent || page.contains(&title), "no {title} in {page}");
+        assert!(name != intent || page.contains(&format!("<title>{day} {name}: 1.75</title>")), "{page}");
+    }
+    // The report is by agent and model, unless one chooses otherwise.
+    let page = eve.get("/spend").await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    for text in
+        ["<bdi>large</bdi></td><td>1.5</td><td>USD</td><td>1</td>", "1.75 USD in 2 costs", "agent.bea"]
+    {
+        assert!(page.text.contains(text), "no {text} in {}", page.text);
+    }
+    assert!(!page.text.contains(intent) && !page.text.contains("not complete"));
+    let page = eve.get(&format!("/spend?asked=1&intent=1&from={day}&until={day}")).await.text;
+    assert!(page.contains(&format!("/intents/{intent}")) && !page.contains("agent.bea"), "{page}");
+    let page = eve.get("/spend?asked=1&scope=agent%3Aagent.bea").await.text;
+    assert!(page.contains("<td>0.25</td>") && !page.contains("<td>1.5</td>"), "{page}");
+    assert!(eve.get("/spend?asked=1&until=2020-01-01").await.text.contains("Nothing was spent."));
+    for wrong in ["scope=everything", "from=soon"] {
+        let page = eve.get(&format!("/spend?asked=1&{wrong}")).await;
+        assert!(page.status == 422 && page.text.contains("role=\"alert\""), "{wrong}: {}", page.text);
+    }
+    // Who is no admin sees what was spent by themselves: here nothing.
+    let mut bob = logged_in(&world, "human.bob", false).await;
+    let page = bob.get("/spend").await.text;
+    assert!(page.contains("Nothing was spent.") && !page.contains("large"), "{page}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_report_that_is_not_complete_says_so() {
+    let world = World::start().await;
+    let spent = "INSERT INTO spend (id, at, principal_id, agent, model, unit, amount)
+         SELECT gen_random_uuid(), $1, 'agent.a', 'agent.a', 'model-' || n, 'USD', 1 FROM generate_series(1, 10000) n";
+    sqlx::query(spent).bind(world.ctx().now()).execute(&world.ctx().pool).await.unwrap();
+    let mut eve = logged_in(&world, "human.eve", true).await;
+    let page = eve.get("/spend").await.text;
+    assert!(page.contains("This report is not complete") && page.contains("9500 more lines"), "{page}");
+    let page = eve.get("/charts?by=model").await.text;
+    assert!(page.contains("The charts of spending are not complete"), "{page}");
+    let page = eve.get("/charts?by=agent").await.text;
+    assert!(!page.contains("not complete") && page.contains("agent.a: 10000"), "{page}");
     world.end().await;
 }
 

@@ -1,7 +1,7 @@
-//! The pages of jobs: the search, one job, and the buttons that cancel it, run it again and resolve it.
+//! The pages of jobs: the search, one job, the forms that signal, cancel, rerun and resolve it, and running all of a search again.
 
 use crate::arcp::jobs::{Hand, id, status};
-use crate::harness::{World, json};
+use crate::harness::{Client, World, json};
 use crate::kernel::people::logged_in;
 
 #[tokio::test]
@@ -75,6 +75,9 @@ async fn a_stranger_and_another_site_get_nothing_done() {
     assert!(!ada.get("/jobs").await.text.contains(&page));
     assert_eq!(ada.get(&page).await.status, 404);
     let token = ada.get("/dashboard").await.between("name=\"token\" value=\"", "\"");
+    let signal = [("token", token.as_str()), ("key", "k"), ("name", "input")];
+    assert_eq!(ada.post(&format!("{page}/signal"), &signal).await.status, 404);
+    assert_eq!(client.get(&format!("{page}/signals")).await.ok()["signals"], json!([]));
     for (verb, field) in [("cancel", "grace_sec"), ("rerun", "key"), ("resolve", "note")] {
         let path = format!("{page}/{verb}");
         assert_eq!(ada.post(&path, &[("token", &token), (field, "1")]).await.status, 404, "{verb}");
@@ -121,5 +124,187 @@ async fn the_events_of_a_job_go_back_to_the_first() {
     let all = eve.get(&format!("/jobs?from={day}&until={day}")).await.text;
     assert!(all.contains(id(&job)) && all.contains(&format!("name=\"from\" type=\"date\" value=\"{day}\"")));
     assert!(!eve.get("/jobs?until=2020-01-01").await.text.contains(id(&job)));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_signal_is_sent_and_its_way_is_shown() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let retry = json!({ "agent": "echo", "retry": { "max_attempts": 3 }, "priority": 7, "concurrency": { "key": "deploy/shop" } });
+    let job = client.post("/jobs", retry).await.is(201);
+    let page = format!("/jobs/{}", id(&job));
+    let mut eve = logged_in(&world, "human.eve", true).await;
+    let claimed = hand.one().await;
+    let checkpoint = json!({ "claim_token": claimed["claim_token"], "checkpoint": { "row": 41 } });
+    hand.client.put(&format!("{page}/checkpoint"), checkpoint).await;
+    let said = [("key", "one press"), ("name", "input"), ("payload", "{ \"answer\": \"<b>yes</b>\" }")];
+    for _twice in 0..2 {
+        let sent = eve.act(&format!("{page}/signal"), &page, &said).await;
+        assert_eq!((sent.status, &sent.location), (303, &page), "{}", sent.text);
+    }
+    let signals = client.get(&format!("{page}/signals")).await.ok()["signals"].clone();
+    assert_eq!(signals.as_array().unwrap().len(), 1, "pressed twice, it is one signal: {signals}");
+    assert_eq!(
+        (&signals[0]["sender"], &signals[0]["payload"]["answer"]),
+        (&json!("human.eve"), &json!("<b>yes</b>"))
+    );
+    let shown = eve.get(&page).await.text;
+    for text in [
+        "waits for its worker",
+        "from human.eve",
+        "answer",
+        "of attempt 1, ",
+        "0 of 3 that may happen",
+        "deploy/shop: at most 1 at once",
+    ] {
+        assert!(shown.contains(text), "no {text} in {shown}");
+    }
+    assert!(!shown.contains("<b>yes"), "a payload is text");
+    let ack = json!({ "claim_token": claimed["claim_token"], "seq": 1 });
+    hand.client.post(&format!("{page}/signals/ack"), ack).await.ok();
+    let shown = eve.get(&page).await.text;
+    assert!(shown.contains(">acknowledged</span> <span class=\"soft\">in attempt 1, "), "{shown}");
+
+    for (payload, name, why) in [("yes", "input", "no JSON"), ("", "", "`name` must have")] {
+        let said = [("key", "k"), ("name", name), ("payload", payload)];
+        let wrong = eve.act(&format!("{page}/signal"), &page, &said).await;
+        assert!(wrong.status == 422 && wrong.text.contains(why), "{} {}", wrong.status, wrong.text);
+        assert!(wrong.text.contains(&format!("spellcheck=\"false\">{payload}</textarea>")), "{}", wrong.text);
+    }
+    hand.tell(&claimed, "result", json!({ "result": {} })).await.ok();
+    assert!(!eve.get(&page).await.text.contains("Send the signal"), "it is over");
+    let late = eve.act(&format!("{page}/signal"), &page, &[("key", "late"), ("name", "input")]).await;
+    assert!(late.status >= 400 && late.text.contains("role=\"alert\""), "{}", late.text);
+    world.end().await;
+}
+
+/// Makes jobs that fail, one a second.
+async fn failed(world: &World, client: &Client, hand: &Hand, count: usize) {
+    for _ in 0..count {
+        client.post("/jobs", json!({ "agent": "echo", "labels": { "team": "red" } })).await.is(201);
+        let claimed = hand.one().await;
+        hand.tell(&claimed, "error", json!({ "code": "INTERNAL_ERROR", "message": "no" })).await.ok();
+        world.clock.advance(1);
+    }
+}
+
+#[tokio::test]
+async fn all_jobs_of_a_search_run_again_after_a_question() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    failed(&world, &client, &hand, 3).await;
+    let open = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let mut eve = logged_in(&world, "human.eve", true).await;
+    let list = eve.get("/jobs?error_code=INTERNAL_ERROR&label=team%3Dred").await.text;
+    assert!(list.contains("action=\"/jobs/again\"") && list.contains("Run all of these again"), "{list}");
+    let ask = "/jobs/again?error_code=INTERNAL_ERROR&label=team%3Dred";
+    let asked = eve.get(ask).await;
+    for text in [
+        "The search finds 3 jobs",
+        "Run 3 again<",
+        "label team=red",
+        "error code INTERNAL_ERROR",
+        "name=\"label\" value=\"team=red\"",
+    ] {
+        assert!(asked.text.contains(text), "no {text} in {}", asked.text);
+    }
+    assert_eq!(
+        client.get("/jobs?status=pending").await.ok()["jobs"].as_array().unwrap().len(),
+        1,
+        "asking runs nothing"
+    );
+    let key = asked.between("name=\"key\" value=\"", "\"");
+    let fields =
+        [("key", key.as_str()), ("error_code", "INTERNAL_ERROR"), ("label", "team=red"), ("cursor", "")];
+    for _twice in 0..2 {
+        let done = eve.act("/jobs/again", ask, &fields).await;
+        assert!(done.status == 200 && done.text.contains("3 jobs are run again"), "{}", done.text);
+        assert_eq!(done.text.matches("runs again as").count(), 3, "{}", done.text);
+    }
+    assert_eq!(
+        client.get("/jobs?status=pending").await.ok()["jobs"].as_array().unwrap().len(),
+        4,
+        "once each"
+    );
+    // Another press, which is another request, leaves out what runs again already.
+    let asked = eve.get(ask).await.text;
+    assert!(
+        asked.contains("None of these can be run again")
+            && asked.contains("3 are left out")
+            && !asked.contains("again</button>"),
+        "{asked}"
+    );
+    for (path, why) in
+        [("/jobs/again?status=pending", "Only jobs that are over"), ("/jobs/again?label=x", "key=value")]
+    {
+        let wrong = eve.get(path).await;
+        assert!(
+            wrong.status == 422 && wrong.text.contains(why) && !wrong.text.contains("Run 1"),
+            "{}",
+            wrong.text
+        );
+    }
+    let wrong = eve.act("/jobs/again", ask, &[("key", "k"), ("status", "running")]).await;
+    assert!(wrong.status == 422 && wrong.text.contains("role=\"alert\""), "{}", wrong.text);
+    assert_eq!(status(&client, id(&open)).await, "pending");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn nobody_runs_others_jobs_again_but_an_operator() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    failed(&world, &client, &hand, 2).await;
+    let mut ada = logged_in(&world, "human.ada", false).await;
+    // Her own failed job is the only one that she runs again.
+    failed(&world, &world.any().acting_as("human.ada"), &hand, 1).await;
+    let asked = ada.get("/jobs/again").await;
+    assert!(
+        asked.text.contains("The search finds 1 job") && asked.text.contains("Run 1 again<"),
+        "{}",
+        asked.text
+    );
+    let done = ada.act("/jobs/again", "/jobs/again", &[("key", "k"), ("principal", "agent.client")]).await;
+    assert!(!done.text.contains("3 jobs"), "{}", done.text);
+    let pending = client.get("/jobs?status=pending").await.ok();
+    assert_eq!(pending["jobs"], json!([]), "none of the others' jobs runs again");
+    let foreign = ada.from("cross-site").act("/jobs/again", "/jobs/again", &[("key", "f")]).await;
+    assert_eq!(foreign.status, 403, "{}", foreign.text);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn more_jobs_than_a_request_runs_again_go_on_by_a_button() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    failed(&world, &client, &hand, 203).await;
+    let mut eve = logged_in(&world, "human.eve", true).await;
+    let asked = eve.get("/jobs/again?status=error").await;
+    assert!(
+        asked.text.contains("finds 203 jobs in all") && asked.text.contains("Run 200 again<"),
+        "{}",
+        asked.text
+    );
+    assert!(asked.text.contains("150 more are not listed here"), "{}", asked.text);
+    let done = eve.act("/jobs/again", "/jobs/again", &[("key", "first"), ("status", "error")]).await;
+    assert!(
+        done.text.contains("200 jobs are run again") && done.text.contains("150 more are run again"),
+        "{}",
+        done.text
+    );
+    assert!(done.text.contains("Run 3 again<"), "{}", done.text);
+    let cursor = done.between("name=\"cursor\" value=\"", "\"");
+    let rest = [("key", "second"), ("status", "error"), ("cursor", cursor.as_str())];
+    let done = eve.act("/jobs/again", "/jobs/again", &rest).await;
+    assert!(
+        done.text.contains("3 jobs are run again") && !done.text.contains("again</button>"),
+        "{}",
+        done.text
+    );
     world.end().await;
 }

@@ -1,4 +1,4 @@
-//! The page of charts: messages and spending by agent, finished and failed jobs, and the time that answers took, each by day, and where
+//! The page of charts: messages by agent, spending by agent, model, intent or principal, finished and failed jobs, and the time that answers took, each by day, and where
 //! the budgets will be at the end of their windows.
 
 use std::collections::BTreeSet;
@@ -11,8 +11,9 @@ use entente_bridges::Ctx;
 use entente_domain::amounts::Amount;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
+use entente_domain::ids::IntentId;
 use entente_domain::spending::Usage;
-use entente_kernel::spending::reports::{Division, ReportAsk};
+use entente_kernel::spending::reports::{Division, Line, ReportAsk};
 use entente_kernel::spending::{budgets, reports};
 use entente_kernel::{Caller, Outcome, loops, overview};
 use serde::Deserialize;
@@ -26,6 +27,8 @@ use crate::ApiState;
 
 /// Ranges that one may choose, in days; the first is shown by default.
 const RANGES: [u32; 3] = [14, 30, 90];
+/// What spending may be divided by; the first is shown by default.
+const DIVISIONS: [&str; 4] = ["agent", "model", "intent", "principal"];
 /// Budgets shown with a forecast.
 const BUDGETS: u32 = 200;
 /// Units of spending with a chart of their own.
@@ -43,8 +46,16 @@ struct ChartsPage {
     everything: bool,
     choices: [u32; 3],
     days: u32,
+    divisions: [&'static str; 4],
+    by: &'static str,
+    /// Whether the charts of spending have all costs.
+    is_complete: bool,
+    /// Number of units without a chart.
+    units_left: usize,
     charts: Vec<Chart>,
     forecasts: Vec<Forecast>,
+    /// Whether there are more open budgets.
+    more_budgets: bool,
 }
 
 /// A budget at the end of its window.
@@ -59,6 +70,7 @@ struct Forecast {
 #[derive(Deserialize)]
 struct Asked {
     days: Option<String>,
+    by: Option<String>,
 }
 
 async fn show(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Asked>) -> PageResult {
@@ -70,21 +82,27 @@ async fn show(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Aske
         (0..range).rev().map(|back| day(now - TimeDelta::days(i64::from(back)))).collect();
     let first = (now - TimeDelta::days(i64::from(range - 1))).date_naive();
     let from = first.and_hms_opt(0, 0, 0).map_or(now, |start| start.and_utc());
-    let mut charts = spending(ctx, caller, from, &days).await?;
+    let by = DIVISIONS.into_iter().find(|by| asked.by.as_deref() == Some(by)).unwrap_or(DIVISIONS[0]);
+    let Spending { mut charts, is_complete, units_left } = spending(ctx, caller, from, &days, by).await?;
     charts.push(messages(ctx, caller, from, &days).await?);
     charts.push(work(ctx, caller, from, &days).await?);
     charts.push(answers(ctx, caller, from, &days).await?);
-    let usages = budgets::list(ctx, caller, None, None, BUDGETS).await?;
-    let open = usages.iter().filter(|usage| usage.budget.closed_at.is_none());
+    let open = budgets::list_open(ctx, caller, None, BUDGETS + 1).await?;
+    let more_budgets = open.len() > BUDGETS as usize;
     let shown = ChartsPage {
         shell: Shell::of(&visitor, "Charts", Place::Dashboard)
-            .at(format!("/charts?days={range}"))
+            .at(format!("/charts?days={range}&by={by}"))
             .live("/dashboard/stream"),
         everything: caller.has(Scope::Admin),
         choices: RANGES,
         days: range,
+        divisions: DIVISIONS,
+        by,
+        is_complete,
+        units_left,
         charts,
-        forecasts: open.filter_map(|usage| forecast(usage, now)).collect(),
+        forecasts: open.iter().take(BUDGETS as usize).filter_map(|usage| forecast(usage, now)).collect(),
+        more_budgets,
     };
     Ok(page(StatusCode::OK, &shown))
 }
@@ -97,36 +115,61 @@ fn number(amount: Amount) -> f64 {
     amount.to_string().parse().unwrap_or(0.0)
 }
 
-/// Draws what each agent spent, one chart for each unit: amounts in two units have no sum.
-async fn spending(ctx: &Ctx, caller: &Caller, from: Timestamp, days: &[String]) -> Outcome<Vec<Chart>> {
+/// Charts of spending.
+struct Spending {
+    charts: Vec<Chart>,
+    is_complete: bool,
+    units_left: usize,
+}
+
+/// Draws what was spent, divided by this, one chart for each unit: amounts in two units have no sum.
+async fn spending(
+    ctx: &Ctx,
+    caller: &Caller,
+    from: Timestamp,
+    days: &[String],
+    by: &'static str,
+) -> Outcome<Spending> {
+    let division = Division {
+        agent: by == "agent",
+        principal: by == "principal",
+        intent: by == "intent",
+        model: by == "model",
+        day: true,
+    };
     let ask = ReportAsk {
         from,
         until: ctx.now() + TimeDelta::seconds(1),
         time_zone: "UTC".to_owned(),
         scope: None,
-        by: Division { agent: true, day: true, ..Division::default() },
+        by: division,
     };
     let lines = reports::report(ctx, caller, &ask).await?;
+    let is_complete = lines.len() < reports::LINES;
     let units: BTreeSet<&str> = lines.iter().map(|line| line.unit.as_str()).collect();
     let empty = "Nothing was spent.";
     if units.is_empty() {
-        return Ok(vec![draw(
-            "spent-0".to_owned(),
-            "Spent by agent".to_owned(),
-            empty,
-            Sums::default(),
-            days,
-        )]);
+        let chart = draw("spent-0".to_owned(), format!("Spent by {by}"), empty, Sums::default(), days);
+        return Ok(Spending { charts: vec![chart], is_complete, units_left: 0 });
     }
     let chart = |(unit, index): (&str, u32)| {
         let mut sums = Sums::default();
         for line in lines.iter().filter(|line| line.unit == unit) {
-            let agent = line.agent.as_deref().unwrap_or("nobody");
-            sums.add(agent, line.day.as_deref().unwrap_or_default(), number(line.amount));
+            sums.add(&series(line), line.day.as_deref().unwrap_or_default(), number(line.amount));
         }
-        draw(format!("spent-{index}"), format!("Spent by agent, {unit}"), empty, sums, days)
+        draw(format!("spent-{index}"), format!("Spent by {by}, {unit}"), empty, sums, days)
     };
-    Ok(units.into_iter().take(UNITS).zip(0_u32..).map(chart).collect())
+    let units_left = units.len().saturating_sub(UNITS);
+    let charts = units.into_iter().take(UNITS).zip(0_u32..).map(chart).collect();
+    Ok(Spending { charts, is_complete, units_left })
+}
+
+/// Returns the name of the series that a line belongs to: the one member that its report is divided by, beside the day.
+fn series(line: &Line) -> String {
+    let intent = line.intent.map(|id| IntentId::from(id).to_string());
+    let name =
+        line.agent.clone().or_else(|| line.principal.clone()).or_else(|| line.model.clone()).or(intent);
+    name.unwrap_or_else(|| "none".to_owned())
 }
 
 /// Draws how many messages each agent sent.

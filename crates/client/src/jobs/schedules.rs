@@ -103,7 +103,7 @@ fn path(id: &str, rest: &str) -> String {
 }
 
 /// Builds the body that creates a schedule.
-fn body(name: String, time: Time, skip_while_open: bool, job: JobForm) -> Result<Value, Failure> {
+fn body(name: &str, time: Time, skip_while_open: bool, job: JobForm) -> Result<Value, Failure> {
     let mut job = serde_json::to_value(job.submit()?)?;
     if let Some(job) = job.as_object_mut() {
         job.retain(|_, value| !value.is_null());
@@ -118,7 +118,7 @@ fn body(name: String, time: Time, skip_while_open: bool, job: JobForm) -> Result
 pub(super) async fn run(remote: &Remote, api: &Api, verb: Verb) -> Done {
     match verb {
         Verb::Create { name, time, skip_while_open, job } => {
-            let body = body(name, time, skip_while_open, *job)?;
+            let body = body(&name, time, skip_while_open, *job)?;
             show(remote, &api.post("/triggers", &body).await?)
         }
         Verb::List => list(remote, api).await,

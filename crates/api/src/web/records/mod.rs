@@ -75,6 +75,11 @@ pub fn agent_path(name: &str) -> String {
     query("/agent", &[("id", name)])
 }
 
+/// Returns the path of a principal's page.
+pub fn person_path(name: &str) -> String {
+    query("/person", &[("id", name)])
+}
+
 /// Returns the path of a page with the given parameters; empty ones are left out.
 fn query(path: &str, pairs: &[(&str, &str)]) -> String {
     let given = pairs.iter().filter(|(_, value)| !value.is_empty());
