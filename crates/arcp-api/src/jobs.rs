@@ -124,6 +124,9 @@ pub struct ListedBody {
     /// The worker that runs the job; absent unless the job is running and may be followed by the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     claim: Option<HolderBody>,
+    /// Session that cancels the job; only for its submitter, and absent if it was submitted over a socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<SessionId>,
     /// Agent that submitted the job; like the members below only for those who may see all of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     principal: Option<String>,
@@ -176,6 +179,12 @@ impl From<Failure> for FailureBody {
     }
 }
 
+/// The session of a job as its submitter may know it. A schedule, and an operator who runs a job again, submit for somebody who was
+/// told no session; a job from a socket is cancelled there.
+fn session_for(caller: &Caller, job: &Job) -> Option<SessionId> {
+    (!job.counted && job.principal == caller.agent).then_some(job.session_id)
+}
+
 impl ListedBody {
     /// Builds the list items of jobs, with the workers that run them.
     ///
@@ -194,6 +203,7 @@ impl ListedBody {
                 priority: job.priority.get(),
                 claim: claims.remove(&job.id).map(|holding| HolderBody::new(holding, now)),
                 principal: all.then(|| job.principal.clone()),
+                session_id: session_for(caller, job),
                 ended_at: job.ended_at.filter(|_| all).map(clock::rfc3339),
                 labels: beside.labels,
                 failure: beside.failure.map(FailureBody::from),
@@ -295,6 +305,9 @@ pub struct JobBody {
     status: JobStatus,
     /// Agent that submitted the job.
     principal: String,
+    /// Session that cancels the job; only for its submitter, and absent if it was submitted over a socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<SessionId>,
     /// When the job was accepted.
     created_at: String,
     /// Number of the job's last event; numbering is per job.
@@ -365,7 +378,11 @@ impl JobBody {
     ///
     /// # Errors
     /// The questions cannot be read.
-    pub async fn load(moments: &entente_moments::Ctx, found: &Description) -> Result<Self, Problem> {
+    pub async fn load(
+        moments: &entente_moments::Ctx,
+        caller: &Caller,
+        found: &Description,
+    ) -> Result<Self, Problem> {
         let job = &found.job;
         let over = job.status.is_terminal();
         let awaiting = if over { Vec::new() } else { entente_moments::awaited(moments, job.id).await? };
@@ -373,6 +390,7 @@ impl JobBody {
             described: Described::new(job, &found.remaining),
             status: job.status,
             principal: job.principal.clone(),
+            session_id: session_for(caller, job),
             created_at: clock::rfc3339(job.created_at),
             last_event_seq: job.last_seq,
             attempt: job.attempt,
@@ -407,7 +425,7 @@ impl JobBody {
 #[get("/jobs/{job_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let found = jobs::describe(&api.ctx, &asker.caller, job_id(&path)?).await?;
-    ok(&JobBody::load(&api.moments, &found).await?)
+    ok(&JobBody::load(&api.moments, &asker.caller, &found).await?)
 }
 
 /// The session that cancels a job, and the reason.

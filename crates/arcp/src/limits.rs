@@ -226,39 +226,22 @@ fn limits(max_running: Option<i32>, max_starts: Option<i32>, per_sec: Option<i32
     }
 }
 
-/// Returns the highest priority that a principal may ask for, if it is limited.
-async fn max_priority(conn: impl PgExecutor<'_>, principal: &str) -> Outcome<Option<i64>> {
+/// Returns the highest priority that a job may have which this agent submits for the principal of a key, if one of them is
+/// limited: a key that acts as others asks for no more than its own principal may.
+pub(crate) async fn max_priority(
+    conn: impl PgExecutor<'_>,
+    agent: &str,
+    principal: Option<&str>,
+) -> Outcome<Option<Priority>> {
+    let names = [agent, principal.unwrap_or(agent)];
     let found = sqlx::query_scalar!(
         "-- job_limits::max_priority
-         SELECT max_priority FROM job_limits WHERE scope = 'principal' AND name = $1",
-        principal
+         SELECT min(max_priority) FROM job_limits WHERE scope = 'principal' AND name = ANY($1)",
+        &names as &[&str]
     )
-    .fetch_optional(conn)
+    .fetch_one(conn)
     .await?;
-    Ok(found.flatten().map(i64::from))
-}
-
-/// Returns the refusal of a priority that a principal may not ask for. Anybody may ask for normal priority or less, which costs
-/// no query.
-pub(crate) async fn objection(
-    conn: impl PgExecutor<'_>,
-    principal: &str,
-    asked: Option<Priority>,
-) -> Outcome<Option<Refusal>> {
-    let Some(asked) = asked.filter(|asked| *asked > Priority::default()) else { return Ok(None) };
-    let limits = Limits { max_priority: max_priority(conn, principal).await?, ..Limits::default() };
-    Ok(limits.permit(asked).err())
-}
-
-/// Lowers a priority that was once permitted to what its principal may ask for today.
-pub(crate) async fn lowered(
-    conn: impl PgExecutor<'_>,
-    principal: &str,
-    before: Option<Priority>,
-) -> Outcome<Option<Priority>> {
-    let Some(high) = before.filter(|before| *before > Priority::default()) else { return Ok(before) };
-    let most = max_priority(conn, principal).await?.map(Priority::check).transpose()?;
-    Ok(Some(most.map_or(high, |most| high.min(most))))
+    Ok(found.map(|most| Priority::check(i64::from(most))).transpose()?)
 }
 
 /// Limits of gates.

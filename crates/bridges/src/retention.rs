@@ -37,7 +37,7 @@ pub async fn forget_jobs(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 
 /// Returns jobs past their retention, those that ended first.
 ///
-/// A job stays as long as something still needs it: its parent, an idempotency key in its window, a session that has not acknowledged
+/// A job stays as long as something still needs it: its parent, its children, which spend from its budget, an idempotency key in its window, a session that has not acknowledged
 /// its events (ARCP §6.3), a credential that is not revoked, a question to a person, or a bridge that reports it. A job
 /// whose events have no numbers yet in the order of all jobs stays, and so does the one with the last number, because
 /// later numbers follow it.
@@ -54,6 +54,7 @@ async fn past_jobs(ctx: &Ctx, limit: i64) -> Outcome<Vec<JobId>> {
            AND (j.idempotency_key IS NULL OR j.created_at < $3)
            AND NOT EXISTS (SELECT 1 FROM job_clock p
                            WHERE p.job_id = j.parent_id AND (p.ended_at IS NULL OR p.ended_at >= $1))
+           AND NOT EXISTS (SELECT 1 FROM jobs k WHERE k.parent_id = j.id)
            AND NOT EXISTS (SELECT 1 FROM sessions s
                            WHERE s.id = j.session_id AND j.counted AND s.acked_seq < c.origin_seq)
            AND NOT EXISTS (SELECT 1 FROM session_follows f WHERE f.job_id = j.id)

@@ -3,7 +3,7 @@
 
 use entente_arcp::jobs::{JobWriter, Origin};
 use entente_domain::arcp::jobs::ask::Submit;
-use entente_domain::refusal::Code;
+use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::{AppError, Outcome};
 use entente_openintent::triggers::{self, DueJob};
 use futures_util::{StreamExt, stream};
@@ -51,8 +51,8 @@ async fn submit(ctx: &Ctx, job_writer: &JobWriter, due: DueJob) -> Outcome<bool>
             triggers::job_submitted(&ctx.openintent, due.firing_id, submitted.job.id).await?;
             Ok(true)
         }
-        // Another server submits the same, or it may succeed later.
-        Err(AppError::Refused(refusal)) if matches!(refusal.code, Code::Unavailable | Code::RateLimited) => {
+        // Another server submits the same, or it may succeed later: in a drained queue, or when there is room again.
+        Err(AppError::Refused(refusal)) if may_succeed(&refusal) => {
             tracing::debug!(firing.id = %due.firing_id, error = %refusal.message, "a trigger's job waits");
             Ok(false)
         }
@@ -62,4 +62,10 @@ async fn submit(ctx: &Ctx, job_writer: &JobWriter, due: DueJob) -> Outcome<bool>
         }
         Err(failure) => Err(failure),
     }
+}
+
+/// Whether the same request may succeed later, without a change of the trigger.
+fn may_succeed(refusal: &Refusal) -> bool {
+    matches!(refusal.code, Code::Unavailable | Code::RateLimited | Code::StorageFull)
+        || refusal.retry_after_seconds.is_some()
 }

@@ -114,7 +114,10 @@ fn thresholds(said: &Thresholds) -> Result<Vec<Value>, String> {
             let patterns: Vec<&str> =
                 patterns.split(',').map(str::trim).filter(|pattern| !pattern.is_empty()).collect();
             let degrade = found.entry(percent).or_default().entry("degrade").or_insert_with(|| json!({}));
-            degrade[member] = json!(patterns);
+            match degrade[member].as_array_mut() {
+                Some(before) => before.extend(patterns.into_iter().map(Value::from)),
+                None => degrade[member] = json!(patterns),
+            }
         }
     }
     for percent in stop {

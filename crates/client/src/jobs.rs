@@ -83,7 +83,7 @@ enum Verb {
     Cancel {
         /// The job's id
         id: String,
-        /// The submitting session, as printed by `submit`; not needed with the scope `admin`
+        /// The submitting session [default: as `job show` prints it to the submitter]
         #[arg(long)]
         session: Option<String>,
         /// The reason
@@ -222,8 +222,12 @@ impl Jobs {
             }
             Verb::Control(control) => control.run(&api, &self.remote).await,
             Verb::Cancel { id, session, reason, grace } => {
-                let said =
-                    [("session_id", json!(session)), ("reason", json!(reason)), ("grace_sec", json!(grace))];
+                // Its submitter finds the session with the job, such as that of a schedule's job.
+                let session = match session {
+                    Some(session) => json!(session),
+                    None => api.get(&path(&id, ""), &[]).await?["session_id"].clone(),
+                };
+                let said = [("session_id", session), ("reason", json!(reason)), ("grace_sec", json!(grace))];
                 let said = said.into_iter().filter(|(_, value)| !value.is_null());
                 let body = Value::Object(said.map(|(name, value)| (name.to_owned(), value)).collect());
                 self.remote.show(&api.post(&path(&id, "/cancel"), &body).await?, &[])

@@ -186,6 +186,8 @@ fn subject_rows(charges: &[Charge]) -> Vec<SubjectRow> {
     charges.iter().enumerate().flat_map(rows).collect()
 }
 
+/// Writes charges. What is spent stays within the digits of an amount: an absurd cost exhausts a budget for good, but keeps nobody from
+/// charging it.
 async fn write(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -225,7 +227,7 @@ async fn write(
              SELECT reservation_id, budget_id, starts_at, sum(held) FROM payers
              WHERE reservation_id IS NOT NULL AND held > 0 GROUP BY reservation_id, budget_id, starts_at),
          moves AS (
-             SELECT budget_id, starts_at, sum(spent) AS spent, sum(held) AS held, sum(freed) AS freed
+             SELECT budget_id, starts_at, least(sum(spent), 999999999999999999) AS spent, sum(held) AS held, sum(freed) AS freed
              FROM (SELECT budget_id, starts_at, spent, held, 0 AS freed FROM payers
                    UNION ALL SELECT budget_id, held_since, reserved, 0, 0 FROM payers WHERE held_since IS NOT NULL
                    UNION ALL SELECT budget_id, starts_at, 0, 0, amount FROM freed) AS m
@@ -234,7 +236,7 @@ async fn write(
              INSERT INTO budget_windows AS w (budget_id, starts_at, raised, spent, reserved)
              SELECT budget_id, starts_at, 0, spent, held - freed FROM moves ORDER BY budget_id, starts_at
              ON CONFLICT (budget_id, starts_at)
-             DO UPDATE SET spent = w.spent + excluded.spent, reserved = w.reserved + excluded.reserved
+             DO UPDATE SET spent = least(w.spent + excluded.spent, 999999999999999999), reserved = w.reserved + excluded.reserved
              RETURNING budget_id, starts_at, raised, spent, reserved)
          SELECT b.id, b.name, b.scope, b.subject, b.unit, b.period, b.time_zone,
                 trim_scale(b.amount)::text AS "amount!", b.thresholds, b.created_by, b.created_at, b.closed_at,
@@ -399,6 +401,18 @@ pub fn require_allowed(usages: &[Usage], capability: &str, target: &str) -> Resu
         usage.require_allowed(capability, target)?;
     }
     Ok(())
+}
+
+/// Requires that the budgets of an act still allow a tool call that was, or is, made: it may have reserved what is left, so only what
+/// is spent counts.
+///
+/// # Errors
+/// As [`require_allowed`].
+pub fn require_call_allowed(usages: &[Usage], capability: &str, target: &str) -> Result<(), Refusal> {
+    usages.iter().try_for_each(|usage| {
+        usage.require_unspent()?;
+        usage.require_allowed(capability, target)
+    })
 }
 
 /// Requires of those budgets of an act that a reservation took nothing from what [`require_allowed`] does: they may be in

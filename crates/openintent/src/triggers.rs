@@ -163,10 +163,9 @@ pub async fn change(
     let now = work.now();
     let begins = ask.enabled == Some(true) || ask.condition.is_some();
     let before = verify_of(&stored.trigger);
-    let job = ask.job.as_ref().is_some_and(Option::is_some);
     stored.trigger = stored.trigger.changed(ask, now)?;
-    if job {
-        caller.require(Scope::JobsWrite)?;
+    if own {
+        require_job_scope(caller, &stored.trigger)?;
     }
     let verify = verify_of(&stored.trigger);
     let renewed = match secret.filter(|_| stored.trigger.kind == TriggerKind::Webhook) {
@@ -247,6 +246,12 @@ pub async fn history(
     firings::list(&mut conn, id, before, limit).await
 }
 
+/// Requires the scope for jobs of whoever changes or fires a trigger that submits one: from then on, it does so with the rights of
+/// this key.
+fn require_job_scope(caller: &Caller, trigger: &Trigger) -> Result<(), Refusal> {
+    if trigger.job.is_some() { caller.require(Scope::JobsWrite) } else { Ok(()) }
+}
+
 /// Fires a trigger by hand (RFC-0017 §8.3), as if its cause had occurred.
 ///
 /// `brought` must contain the values that its template uses. Returns the firing, and the number of intents created so
@@ -266,6 +271,7 @@ pub async fn fire(
     let mut work = FiringTx::begin_once(ctx, caller, once).await?;
     let mut stored = reachable(&mut work.tx, caller, id).await?;
     require_own(caller, &stored.trigger)?;
+    require_job_scope(caller, &stored.trigger)?;
     if let Some(done) = idempotency::find(&mut work.tx, caller, once).await? {
         return Ok(done);
     }

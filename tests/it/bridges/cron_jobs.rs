@@ -225,3 +225,91 @@ async fn a_job_whose_record_was_lost_is_submitted_once() {
     );
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_job_is_awaited_however_many_due_times_it_skips() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    Hand::of(&world.any(), "echo@1").await;
+    let every =
+        json!({ "condition": { "every_seconds": 60 }, "job": { "agent": "echo" }, "deduplication": "skip" });
+    let made = trigger(&ada, "schedule", every).await;
+    for _ in 0..105 {
+        world.pass(60).await;
+    }
+    world.carry().await;
+    assert_eq!(jobs(&ada).await.len(), 1);
+    // Its owner learns the session that nobody was told, and cancels the job; others do not.
+    let [listed, shown] = [jobs(&ada).await[0].clone(), {
+        let job = jobs(&ada).await[0]["job_id"].as_str().unwrap().to_owned();
+        ada.get(&format!("/jobs/{job}")).await.ok()
+    }];
+    assert_eq!(listed["session_id"], shown["session_id"]);
+    let job = listed["job_id"].as_str().unwrap().to_owned();
+    let cancel = format!("/jobs/{job}/cancel");
+    let operators = world.admin().await.get(&format!("/jobs/{job}")).await.ok();
+    assert_eq!(operators["session_id"], Value::Null);
+    world.agent("agent.bob").await.post(&cancel, json!({})).await.refused(404, "JOB_NOT_FOUND");
+    ada.post(&cancel, json!({})).await.refused(403, "PERMISSION_DENIED");
+    ada.post(&cancel, json!({ "session_id": listed["session_id"] })).await.is(202);
+    assert_eq!(status(&ada, &job).await, "cancelled");
+    ada.delete(&path(&made)).await.ok();
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_drained_queue_keeps_schedules_waiting_and_failures_are_told() {
+    let world = World::start().await;
+    let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let every = json!({ "condition": { "every_seconds": 60 }, "job": { "agent": "echo" } });
+    let made = trigger(&ada, "schedule", every).await;
+    admin.put("/arcp/agents/echo/queue", json!({ "state": "draining" })).await.ok();
+    for _ in 0..12 {
+        world.pass(60).await;
+        world.carry().await;
+    }
+    let after = now(&ada, &made).await;
+    assert_eq!((&after["enabled"], &after["failures"]), (&json!(true), &json!(0)));
+    assert_eq!(jobs(&ada).await.len(), 0);
+    admin.put("/arcp/agents/echo/queue", json!({ "state": "open" })).await.ok();
+    world.pass(11).await;
+    world.carry().await;
+    assert!(!jobs(&ada).await.is_empty());
+    drop(hand);
+    ada.delete(&path(&made)).await.ok();
+    // Fired by hand, a refused job counts for nothing; at its times it does, and the log says when it was too often.
+    let lost = json!({ "condition": { "cron": "0 0 1 1 *" }, "job": { "agent": "nobody" } });
+    let lost = trigger(&ada, "schedule", lost).await;
+    for _ in 0..12 {
+        ada.post(&format!("{}/fire", path(&lost)), json!({})).await.ok();
+        world.carry().await;
+    }
+    assert_eq!(now(&ada, &lost).await["failures"], 0);
+    let often = trigger(
+        &ada,
+        "schedule",
+        json!({ "condition": { "every_seconds": 60 }, "job": { "agent": "nobody" } }),
+    );
+    let often = often.await;
+    for _ in 0..12 {
+        world.pass(60).await;
+        world.carry().await;
+    }
+    let told = admin.get("/audit?event_type=trigger.disabled").await.ok().to_string();
+    assert!(told.contains(often["trigger_id"].as_str().unwrap()), "{told}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_key_without_the_scope_for_jobs_neither_changes_nor_fires_a_schedule() {
+    let world = World::start().await;
+    let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
+    let made = trigger(&ada, "schedule", nightly(&json!({ "agent": "echo" }), &json!({}))).await;
+    let weak = key(&world, &admin, "agent.ada", json!({ "scopes": ["intents:read", "intents:write"] })).await;
+    let version = made["version"].to_string();
+    let change = weak.client.with("If-Match", &version).patch(&path(&made), json!({ "name": "other" })).await;
+    change.refused(403, "scope_missing");
+    weak.client.post(&format!("{}/fire", path(&made)), json!({})).await.refused(403, "scope_missing");
+    world.end().await;
+}

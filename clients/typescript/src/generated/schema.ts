@@ -7469,6 +7469,7 @@ export interface components {
             /** @description The jobs that run this one again, oldest first; the first 100. */
             reruns?: components["schemas"]["JobId"][];
             retry?: components["schemas"]["JobRetry"] | null;
+            session_id?: components["schemas"]["SessionId"] | null;
             signals?: components["schemas"]["SignalMarks"] | null;
             /** @description The same as `current_status`. */
             status: components["schemas"]["JobStatus"];
@@ -8281,6 +8282,7 @@ export interface components {
              */
             priority: number;
             rerun_of?: components["schemas"]["JobId"] | null;
+            session_id?: components["schemas"]["SessionId"] | null;
             /** @description The status. */
             status: components["schemas"]["JobStatus"];
             /** @description The same, under the Python SDK's name. */

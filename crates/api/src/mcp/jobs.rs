@@ -18,7 +18,6 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::SessionId;
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
-use entente_http::error::Problem;
 use entente_kernel::Caller;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -255,7 +254,7 @@ struct GetArgs {
 async fn get_job(call: Call) -> ToolResult {
     let said: GetArgs = call.read()?;
     let found = jobs::describe(&call.ctx().arcp, &call.caller, job_id(&said.job_id)?).await?;
-    Answer::new(told(&found.job), &JobBody::load(&call.ctx().moments, &found).await?)
+    Answer::new(told(&found.job), &JobBody::load(&call.ctx().moments, &call.caller, &found).await?)
 }
 
 /// Describes the status of a job in one sentence.
@@ -324,19 +323,7 @@ async fn list_jobs(call: Call) -> ToolResult {
     }
     let (found, next) = jobs::search(&call.ctx().arcp, &call.caller, &search).await?;
     let bodies = ListedBody::load(&call.ctx().arcp, &call.caller, &found).await?;
-    let listed = found.iter().zip(&bodies).map(|(job, body)| listed(&call, job, body));
-    let jobs = listed.collect::<Result<Vec<Value>, Problem>>()?;
-    Answer::new(format!("{} job(s).", jobs.len()), &json!({ "jobs": jobs, "next_cursor": next }))
-}
-
-/// Returns a job of a list, with the session that cancels it if it is the caller's: a job accepted over a socket can be
-/// cancelled only there.
-fn listed(call: &Call, job: &Job, body: &ListedBody) -> Result<Value, Problem> {
-    let mut body = serde_json::to_value(body).map_err(|e| Problem::internal(&e.to_string()))?;
-    if !job.counted && job.principal == call.caller.agent {
-        body["session_id"] = json!(job.session_id);
-    }
-    Ok(body)
+    Answer::new(format!("{} job(s).", bodies.len()), &json!({ "jobs": bodies, "next_cursor": next }))
 }
 
 #[derive(Deserialize)]

@@ -32,6 +32,9 @@ use crate::Ctx;
 use crate::credentials;
 use crate::inventory::{Known, Terms};
 
+/// When to ask a drained queue again, in seconds.
+const DRAIN_SECONDS: u32 = 10;
+
 /// Origin of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
@@ -80,14 +83,27 @@ pub(super) struct Submission {
     pub origin: Origin,
     /// The job that it runs again.
     pub rerun: Option<Rerun>,
-    /// Why its principal may not submit it; returned unless the same job was accepted before.
-    pub barred: Option<Refusal>,
+    /// Why nothing more may be stored for its principal; returned unless the same job was accepted before.
+    pub full: Option<Refusal>,
+    /// The highest priority that its principal may ask for, if it is limited.
+    pub max_priority: Option<Priority>,
 }
 
 impl Submission {
     /// Returns what is asked, unless its principal may not submit it.
     fn admitted(&self) -> Result<JobAsk, Refusal> {
-        self.barred.clone().map_or_else(|| Ok(self.ask.clone()), Err)
+        self.full.clone().map_or(Ok(()), Err)?;
+        match (self.ask.priority, self.max_priority) {
+            (Some(asked), Some(most)) => asked.require_at_most(most)?,
+            _ => {}
+        }
+        Ok(self.ask.clone())
+    }
+
+    /// Returns the priority of the new job. An inherited one may be from a time when more was permitted.
+    fn priority(&self, parent: Option<&Job>) -> Priority {
+        let priority = Priority::of_new(self.ask.priority, parent);
+        self.max_priority.map_or(priority, |most| priority.min(most))
     }
 
     /// Principal and idempotency key, if there is one.
@@ -144,7 +160,7 @@ pub(super) async fn accept(
             || parent.as_ref().is_some_and(|parent| parent.needs_model || parent.lease.names("model.use")),
         on_lost: terms.on_lost,
         max_attempts: terms.max_attempts,
-        priority: Priority::of_new(ask.priority, parent.as_ref()),
+        priority: submission.priority(parent.as_ref()),
         retry: ask.start.retry.clone().or(terms.retry),
         queue_timeout: ask.start.queue_timeout,
         concurrency: ask.concurrency,
@@ -245,7 +261,10 @@ fn require_accepting(
         "`{name}@{version}` is being drained and accepts no new jobs. Submit to another agent or version, or again when its \
          queue is open: GET /api/v1/arcp/agents/{name}/queue."
     );
-    Err(Refusal::new(Code::AgentNotAvailable, message))
+    Err(Refusal {
+        retry_after_seconds: Some(DRAIN_SECONDS),
+        ..Refusal::new(Code::AgentNotAvailable, message)
+    })
 }
 
 /// Finds the parent, which must be of the same principal; another's counts as missing (ARCP-W-13.9).

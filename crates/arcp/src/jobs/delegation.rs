@@ -5,7 +5,6 @@ use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::Job;
 use entente_domain::arcp::jobs::ask::{JobAsk, Submit};
 use entente_domain::arcp::jobs::delegations;
-use entente_domain::arcp::jobs::order::Priority;
 use entente_domain::arcp::jobs::wire::Accepted;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, SessionId};
@@ -75,9 +74,10 @@ impl JobWriter {
     ) -> Outcome<Reported> {
         caller.require(Scope::JobsWork)?;
         let done = if events.iter().any(|event| event.kind == DELEGATE) {
-            Box::pin(self.post_parts(ctx, job_id, token, events, checkpoint)).await
+            Box::pin(self.post_parts(ctx, caller, job_id, token, events, checkpoint)).await
         } else {
-            self.hand_report(Report::with_checkpoint(job_id, token, events, checkpoint)?).await
+            let report = Report::with_checkpoint(job_id, token, events, checkpoint)?;
+            self.hand_report(report.by(ctx, caller)).await
         };
         conceal(ctx, caller, job_id, done).await
     }
@@ -85,6 +85,7 @@ impl JobWriter {
     async fn post_parts(
         &self,
         ctx: &Ctx,
+        caller: &Caller,
         job_id: JobId,
         token: &str,
         events: Vec<EventAsk>,
@@ -95,7 +96,8 @@ impl JobWriter {
         for part in parts(events)? {
             let next = match part {
                 Part::Events(first, events) => {
-                    let mut next = self.hand_report(Report::of_events(job_id, token, events)?).await?;
+                    let report = Report::of_events(job_id, token, events)?.by(ctx, caller);
+                    let mut next = self.hand_report(report).await?;
                     for denied in &mut next.denied {
                         denied.index += first;
                     }
@@ -193,19 +195,6 @@ pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: 
     conceal(ctx, caller, id, done).await
 }
 
-/// Returns why the principal of a parent may not submit a child with this priority.
-async fn objection(
-    ctx: &Ctx,
-    conn: &mut PgConnection,
-    parent: &Job,
-    asked: Option<Priority>,
-) -> Outcome<Option<Refusal>> {
-    match ctx.quotas.bar(parent.owner.as_ref().unwrap_or(&parent.principal)) {
-        Some(full) => Ok(Some(full)),
-        None => limits::objection(conn, &parent.principal, asked).await,
-    }
-}
-
 /// Creates a child; `event` is the `delegate` event that asks for it, if one does.
 async fn delegate_held(
     ctx: &Ctx,
@@ -220,9 +209,7 @@ async fn delegate_held(
     };
     let said = Submit { parent_job_id: Some(id.to_string()), idempotency_key: None, ..said };
     let mut ask = JobAsk::check(said)?;
-    let mut conn = ctx.pool.acquire().await?;
-    let known = inventory::known(&mut conn, &[&ask.agent.name]).await?;
-    drop(conn);
+    let known = inventory::known(&mut *ctx.pool.acquire().await?, &[&ask.agent.name]).await?;
     let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
     let mut parent = locked.change(id)?;
     parent.job().hold(&token_digest(token), parent.now())?;
@@ -236,9 +223,12 @@ async fn delegate_held(
     } else {
         let principal = parent.job().principal.clone();
         let key = parent.job().key_id.zip(parent.job().owner.clone());
-        let barred = objection(ctx, &mut tx, parent.job(), ask.priority).await?;
+        let full = ctx.quotas.bar(key.as_ref().map_or(&principal, |key| &key.1));
+        let owner = key.as_ref().map(|(_, owner)| owner.as_str());
+        let max_priority = limits::max_priority(&mut *tx, &principal, owner).await?;
         let origin = Origin::Parent;
-        let submission = Submission { ask, principal, key, trace: None, origin, rerun: None, barred };
+        let submission =
+            Submission { ask, principal, key, trace: None, origin, rerun: None, full, max_priority };
         accept(ctx, &mut tx, &mut locked, &known, &submission).await
     };
     let made = match judged {
@@ -340,7 +330,7 @@ async fn insert(ctx: &Ctx, conn: &mut PgConnection, parent: &mut JobChange, made
         parent.say(DELEGATE, &delegate_event(&made.job));
     }
     writes::insert(conn, std::slice::from_ref(made)).await?;
-    records::insert(conn, &[(&made.job, &made.extra)], made.job.created_at).await?;
+    records::insert(conn, &[(&made.job, &made.extra)]).await?;
     let budget = Budget::of(&made.job.lease)?;
     budgets::insert(conn, &[(made.job.id, &budget)]).await
 }

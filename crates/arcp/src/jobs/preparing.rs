@@ -12,7 +12,7 @@ use entente_kernel::wakeups::WakeKey;
 
 use super::acceptance::{Submitted, childless, delegate_event, take_place};
 use super::locked::LockedJobs;
-use super::{rows, writes};
+use super::{records, rows, writes};
 use crate::Ctx;
 use crate::credentials;
 use crate::credentials::{Failed, Made};
@@ -75,6 +75,7 @@ async fn keep(
         return Ok(None);
     }
     let Some(shown) = credentials::store(&mut tx, made).await? else { return Ok(None) };
+    records::accepted(&mut tx, &[job.id], locked.now()).await?;
     take_place(ctx, &mut tx, &mut locked, job).await?;
     if let Some(by) = &by {
         let mut parent = locked.change(by.parent)?;

@@ -18,7 +18,7 @@ use entente_domain::clock::{self, Timestamp};
 use entente_domain::ids::JobId;
 use entente_domain::limits::NAME_BYTES;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::Outcome;
+use entente_kernel::{Caller, Outcome};
 use serde_json::value::RawValue;
 
 use super::attempts::checkpoints;
@@ -26,6 +26,7 @@ use super::claim_tokens::token_digest;
 use super::locked::{JobChange, LockedJobs};
 
 mod calls;
+use crate::Ctx;
 pub(super) use calls::CallBounds;
 
 /// An event as sent by a worker.
@@ -65,6 +66,8 @@ pub(super) struct Report {
     pub job_id: JobId,
     token: Digest,
     what: What,
+    /// The stop of the worker, which its tool calls are refused for.
+    stopped: Option<Refusal>,
 }
 
 #[derive(Debug, Clone)]
@@ -95,7 +98,7 @@ impl Report {
         let checked = events.into_iter().enumerate().map(|(index, event)| check(index, event));
         let checkpoint = checkpoint.map(checkpoints::check).transpose()?;
         let what = What::Events(checked.collect::<Result<_, _>>()?, checkpoint);
-        Ok(Self { job_id, token: token_digest(token), what })
+        Ok(Self { job_id, token: token_digest(token), what, stopped: None })
     }
 
     /// Checks the end of a job.
@@ -116,7 +119,13 @@ impl Report {
             let message = format!("The report cannot be read: {e}. Send it as JSON.");
             Refusal::new(Code::InvalidRequest, message)
         })?;
-        Ok(Self { job_id, token: token_digest(token), what: What::End(end, digest) })
+        let what = What::End(end, digest);
+        Ok(Self { job_id, token: token_digest(token), what, stopped: None })
+    }
+
+    /// Notes the worker's stop: a stop of its principal or key holds for its tool calls as well as one of the job.
+    pub fn by(self, ctx: &Ctx, caller: &Caller) -> Self {
+        Self { stopped: ctx.stops.objection(caller, &caller.agent, None), ..self }
     }
 
     /// Event keys of the report.
@@ -244,7 +253,7 @@ pub(super) fn judge(
     match &report.what {
         What::Events(events, checkpoint) => {
             change.job().hold(&report.token, change.now())?;
-            denied = keep(&mut change, events, known, bounds)?;
+            denied = keep(&mut change, report, events, &Judges { known, bounds })?;
             if let Some(checkpoint) = checkpoint {
                 change.checkpoint(checkpoint.clone());
             }
@@ -278,18 +287,25 @@ pub(super) fn told(change: &JobChange, denied: Vec<Denied>) -> Reported {
     }
 }
 
+/// What the events of a report are judged by.
+struct Judges<'a> {
+    /// Event keys that are stored already.
+    known: &'a HashSet<(JobId, String)>,
+    bounds: &'a CallBounds,
+}
+
 fn keep(
     change: &mut JobChange,
+    report: &Report,
     events: &[Checked],
-    known: &HashSet<(JobId, String)>,
-    bounds: &CallBounds,
+    judges: &Judges<'_>,
 ) -> Outcome<Vec<Denied>> {
     let id = change.job().id;
     let mut denied = Vec::new();
     let mut kept: HashSet<&str> = HashSet::new();
     for (index, event) in events.iter().enumerate() {
         if let Some(key) = &event.event_key
-            && (known.contains(&(id, key.clone())) || !kept.insert(key))
+            && (judges.known.contains(&(id, key.clone())) || !kept.insert(key))
         {
             continue;
         }
@@ -315,7 +331,7 @@ fn keep(
                 continue;
             }
             Meaning::ToolCall { tool, call_id, operation } => {
-                (bounds.judge(change, tool, operation.as_ref()), call_id)
+                (judges.bounds.judge(change, report, tool, operation.as_ref()), call_id)
             }
             Meaning::Delegate { agent, call_id } => (change.may("agent.delegate", agent), call_id),
             Meaning::Plain | Meaning::Chunk { .. } => continue,

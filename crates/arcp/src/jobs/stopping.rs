@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::{Cancel, JobStatus};
+use entente_domain::clock::Timestamp;
 use entente_domain::ids::{JobId, WorkerId};
 use entente_kernel::Outcome;
 use entente_kernel::wakeups::WakeKey;
@@ -34,7 +35,8 @@ const LARGE_BATCH: i64 = 5_000;
 pub async fn apply_stops(ctx: &Ctx) -> Outcome<u64> {
     let mut done = 0;
     loop {
-        let ids = running(&mut *ctx.pool.acquire().await?).await?;
+        let due_at = ctx.now() + ctx.state.jobs.cancel_grace;
+        let ids = running(&mut *ctx.pool.acquire().await?, due_at).await?;
         if ids.is_empty() {
             break;
         }
@@ -74,7 +76,10 @@ async fn end(ctx: &Ctx, stopped: &BTreeMap<JobId, Stopped>) -> Outcome<u64> {
             JobStatus::Pending if one.has_credentials => {
                 change.fail(Fault::Cancelled, &reason, None, None)?;
             }
-            JobStatus::Running if change.job().cancel.is_none() => {
+            // One that its submitter has cancelled gets no longer time to stop than the others.
+            JobStatus::Running
+                if change.job().cancel.as_ref().is_none_or(|cancel| cancel.due_at > due_at) =>
+            {
                 change.job_mut().cancel = Some(Cancel { reason, due_at });
                 revoked.push(*id);
             }
@@ -88,8 +93,8 @@ async fn end(ctx: &Ctx, stopped: &BTreeMap<JobId, Stopped>) -> Outcome<u64> {
     Ok(u64::try_from(stopped.len()).unwrap_or(u64::MAX))
 }
 
-/// Running jobs that were not told to end, and jobs with credentials, each with the reason of its stop.
-async fn running(conn: &mut PgConnection) -> Outcome<BTreeMap<JobId, Stopped>> {
+/// Running jobs that were not told to end by this time, and jobs with credentials, each with the reason of its stop.
+async fn running(conn: &mut PgConnection, due_at: Timestamp) -> Outcome<BTreeMap<JobId, Stopped>> {
     let rows = sqlx::query!(
         r#"-- job_clock::stopped_running
          SELECT c.job_id AS "job_id!", s.reason AS "reason!", false AS "has_credentials!",
@@ -100,7 +105,7 @@ async fn running(conn: &mut PgConnection) -> Outcome<BTreeMap<JobId, Stopped>> {
          JOIN stops s ON s.lifted_at IS NULL
              AND (stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id)
                   OR stop_concerns(s.scope, s.subject, s.subject_id, w.principal, w.principal, w.principal, NULL, NULL))
-         WHERE c.due_at IS NOT NULL AND c.status = 'running' AND c.cancel_due_at IS NULL
+         WHERE c.due_at IS NOT NULL AND c.status = 'running' AND (c.cancel_due_at IS NULL OR c.cancel_due_at > $2)
          UNION ALL
          SELECT c.job_id, s.reason, true, NULL
          FROM credentials k JOIN job_clock c ON c.job_id = k.job_id JOIN jobs j ON j.id = c.job_id
@@ -108,7 +113,8 @@ async fn running(conn: &mut PgConnection) -> Outcome<BTreeMap<JobId, Stopped>> {
              AND stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id)
          WHERE k.state = 'live' AND c.status IN ('pending', 'running')
          ORDER BY 1, 3, 4 LIMIT $1"#,
-        BATCH
+        BATCH,
+        due_at
     )
     .fetch_all(conn)
     .await?;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use entente_domain::arcp::jobs::ask::{JobAsk, Submit};
+use entente_domain::arcp::jobs::order::Priority;
 use entente_domain::identity::keys::Scope;
 use entente_kernel::{AppError, Caller, Outcome};
 use tokio::time::{Instant, sleep};
@@ -28,11 +29,15 @@ impl JobWriter {
         let ask = JobAsk::check(said)?;
         let key = Some((caller.grant.key.id, caller.principal().to_owned()));
         let (principal, trace) = (caller.agent.clone(), caller.trace);
-        let barred = match self.ctx.quotas.objection(caller) {
-            Some(full) => Some(full),
-            None => limits::objection(&self.ctx.pool, &principal, ask.priority).await?,
+        let full = self.ctx.quotas.objection(caller);
+        // Anybody may ask for normal priority or less, and then there is nothing to look up, unless a parent's is inherited.
+        let is_high = ask.priority.map_or(ask.parent_id.is_some(), |asked| asked > Priority::default());
+        let max_priority = if is_high {
+            limits::max_priority(&self.ctx.pool, &principal, Some(caller.principal())).await?
+        } else {
+            None
         };
-        let submission = Submission { ask, principal, key, trace, origin, rerun: None, barred };
+        let submission = Submission { ask, principal, key, trace, origin, rerun: None, full, max_priority };
         submit_and_wait(self, submission).await
     }
 }

@@ -157,7 +157,8 @@ pub async fn report_within(
         Content::Report(report) => Some(report),
         Content::Settlement { .. } => None,
     });
-    let bounds = CallBounds::load(ctx, conn, &locked, told).await?;
+    let stopped = ctx.stops.objection(caller, &caller.agent, None);
+    let bounds = CallBounds::load(ctx, conn, &locked, told).await?.of_worker(stopped);
     let mut reported = Vec::with_capacity(reports.len());
     for (index, report) in reports.iter().enumerate() {
         match apply(&mut locked, report, &known, &bounds) {

@@ -283,7 +283,8 @@ async fn apply(
         return Err(being_prepared().into());
     }
     let extras: Vec<_> = fresh.iter().map(|made| (&made.job, &made.extra)).collect();
-    records::insert(&mut tx, &extras, locked.now()).await?;
+    records::insert(&mut tx, &extras).await?;
+    records::accepted(&mut tx, &reruns(&fresh), locked.now()).await?;
     for made in fresh.iter().filter(|made| made.preparing) {
         credentials::prepare(ctx, &mut tx, &made.job).await?;
     }
@@ -298,6 +299,12 @@ async fn apply(
         ctx.feed.wake(WakeKey::Work(made.job.agent.clone()));
     }
     Ok(answers)
+}
+
+/// Accepted jobs that run others again. One that still waits for its credentials is not accepted yet.
+fn reruns(fresh: &[Fresh]) -> Vec<JobId> {
+    let accepted = fresh.iter().filter(|made| !made.preparing && made.extra.rerun.is_some());
+    accepted.map(|made| made.job.id).collect()
 }
 
 /// Decides a command by its own fences, not by those of the batch.

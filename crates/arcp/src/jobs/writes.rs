@@ -508,8 +508,8 @@ pub(super) async fn give_back_unstopped(conn: &mut PgConnection, limit: i64) -> 
     let agents = sqlx::query_scalar!(
         "-- job_clock::give_back_unstopped
          WITH free AS (
-             SELECT h.job_id FROM stopped_jobs h JOIN jobs j ON j.id = h.job_id
-             WHERE NOT EXISTS (
+             SELECT h.job_id FROM stopped_jobs h LEFT JOIN jobs j ON j.id = h.job_id
+             WHERE j.id IS NULL OR NOT EXISTS (
                  SELECT 1 FROM stops s WHERE s.lifted_at IS NULL
                    AND stop_concerns(s.scope, s.subject, s.subject_id, j.owner, j.principal, j.agent, j.intent_id, j.key_id))
              ORDER BY h.job_id LIMIT $1 FOR UPDATE OF h SKIP LOCKED),

@@ -54,6 +54,15 @@ impl Usage {
         if self.left().is_spent() { Err(self.exhausted(self.left(), Amount::ZERO)) } else { Ok(()) }
     }
 
+    /// Requires that not everything is spent. What is reserved does not count: it may be for the very call that is judged.
+    ///
+    /// # Errors
+    /// [`Code::BudgetExhausted`].
+    pub fn require_unspent(&self) -> Result<(), Refusal> {
+        let left = self.limit() - self.spent;
+        if left.is_spent() { Err(self.exhausted(left, Amount::ZERO)) } else { Ok(()) }
+    }
+
     fn exhausted(&self, left: Amount, asked: Amount) -> Refusal {
         let budget = &self.budget;
         let (unit, limit) = (&budget.unit, self.limit());

@@ -30,6 +30,7 @@ use super::costs;
 use crate::access::membership;
 use crate::charges;
 use crate::charges::Charge;
+use crate::due::run_each;
 use crate::log::writer::IntentLog;
 use crate::{AppError, Caller, Ctx, Outcome, Tx, not_found};
 
@@ -41,6 +42,8 @@ pub const MOST_SECONDS: u32 = 24 * 3_600;
 const UNITS: usize = 10;
 /// How a reservation ended whose amounts were charged because nobody settled it.
 const CHARGED: &str = "charged";
+/// How a reservation ended whose amounts were released because nobody settled it.
+const EXPIRED: &str = "expired";
 /// Cost type of the costs of intents that settled calls make.
 const COST_TYPE: &str = "call";
 
@@ -97,6 +100,8 @@ pub struct Reservation {
     pub amounts: BTreeMap<String, Amount>,
     /// When it expires.
     pub expires_at: Timestamp,
+    /// What happens to the amounts then.
+    pub unsettled: Unsettled,
     /// How it ended: `settled`, `released`, `expired`, or `charged` when it expired.
     pub ended_as: Option<String>,
 }
@@ -148,6 +153,7 @@ pub async fn reserve(ctx: &Ctx, caller: &Caller, ask: CallAsk) -> Outcome<Allowe
         model: ask.model.clone(),
         amounts: ask.amounts.clone(),
         expires_at: plus_seconds(now, seconds),
+        unsettled: ask.unsettled,
         ended_as: None,
     };
     let key = caller.grant.key.id;
@@ -302,7 +308,7 @@ async fn again(ctx: &Ctx, made: &Reservation, ask: &CallAsk) -> Outcome<AllowedC
         let Reservation { act, job_id, provider, model, amounts, .. } = one.clone();
         (act.agents, act.intent, job_id, provider, model, amounts)
     };
-    if parts(&before) != parts(made) {
+    if parts(&before) != parts(made) || before.unsettled != ask.unsettled {
         let message = "`call_id` was used for another call. Give each call an id of its own.";
         return Err(Refusal::new(Code::IdempotencyMismatch, message).into());
     }
@@ -442,32 +448,27 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 /// Charges reservations that say so, each in a transaction of its own: the cost of an intent needs the intent's lock.
 async fn charge_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = rows::to_charge(&mut *ctx.pool.acquire().await?, ctx.now(), limit).await?;
-    let mut done = 0;
-    for (id, intent) in due {
-        match charge_one(ctx, id, intent, true).await {
-            // An intent takes no further cost, such as one with too many sums; the budgets are charged all the same.
-            Err(AppError::Refused(_)) => done += u64::from(charge_one(ctx, id, intent, false).await?),
-            charged => done += u64::from(charged?),
-        }
-    }
-    Ok(done)
+    let each = due.into_iter().map(async |(id, intent)| match charge_one(ctx, id, intent, true).await {
+        // An intent takes no further cost, such as one with too many sums; the budgets are charged all the same.
+        Err(AppError::Refused(_)) => charge_one(ctx, id, intent, false).await,
+        charged => charged,
+    });
+    // One that cannot be charged, such as for a budget whose sum is too large, keeps back no other.
+    run_each(each).await
 }
 
-async fn charge_one(
-    ctx: &Ctx,
-    id: ReservationId,
-    intent: Option<IntentId>,
-    is_billed: bool,
-) -> Outcome<bool> {
+async fn charge_one(ctx: &Ctx, id: ReservationId, intent: Option<IntentId>, is_billed: bool) -> Outcome<u64> {
     let mut tx = ctx.begin(intent.as_slice()).await?;
     let found = rows::lock(&mut tx, id).await?;
-    let Some(found) = found.filter(|found| found.ended_as.is_none()) else {
+    // A server of the previous release has ended it as expired.
+    let is_due = |found: &Reservation| found.ended_as.as_deref().is_none_or(|ended| ended == EXPIRED);
+    let Some(found) = found.filter(is_due) else {
         tx.rollback().await?;
-        return Ok(false);
+        return Ok(0);
     };
     let ending = Ending { cost: found.amounts.clone(), ended_as: CHARGED, is_billed, trace: None };
     conclude(ctx, tx, found, ending).await?;
-    Ok(true)
+    Ok(1)
 }
 
 async fn release_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {

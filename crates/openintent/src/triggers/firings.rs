@@ -318,7 +318,7 @@ pub(super) async fn save(conn: &mut PgConnection, firing: &Firing) -> Outcome<()
     Ok(())
 }
 
-/// Jobs of a trigger's latest firings that are searched for one that runs: with `skip` only the last one can.
+/// Jobs of a trigger that are searched for one that runs, the latest: with `skip` only the last one can.
 const LATEST: i64 = 100;
 
 /// Returns whether a job of the trigger's latest firings has not ended, or is to be submitted.
@@ -326,7 +326,8 @@ pub(super) async fn job_is_open(conn: &mut PgConnection, trigger: TriggerId) -> 
     let open = sqlx::query_scalar!(
         r#"-- trigger_firings::job_is_open
          SELECT EXISTS (SELECT 1 FROM (
-             SELECT job, job_id FROM trigger_firings WHERE trigger_id = $1 ORDER BY number DESC LIMIT $2) f
+             SELECT job, job_id FROM trigger_firings WHERE trigger_id = $1 AND (job IS NOT NULL OR job_id IS NOT NULL)
+             ORDER BY number DESC LIMIT $2) f
              WHERE f.job IS NOT NULL
                 OR EXISTS (SELECT 1 FROM job_clock c WHERE c.job_id = f.job_id AND c.ended_at IS NULL)) AS "open!""#,
         trigger.uuid(),
@@ -402,19 +403,20 @@ pub(super) async fn job_refused(
     id: FiringId,
     why: &str,
     now: Timestamp,
-) -> Outcome<Option<TriggerId>> {
-    let trigger = sqlx::query_scalar!(
+) -> Outcome<Option<(TriggerId, Cause)>> {
+    let row = sqlx::query!(
         "-- trigger_firings::job_refused
          UPDATE trigger_firings SET status = 'failed', reason = 'refused', detail = $2, job = NULL, job_next_at = NULL,
              done_at = $3
-         WHERE id = $1 AND job IS NOT NULL RETURNING trigger_id",
+         WHERE id = $1 AND job IS NOT NULL RETURNING trigger_id, cause",
         id.uuid(),
         why,
         now
     )
     .fetch_optional(conn)
     .await?;
-    Ok(trigger.map(TriggerId::from))
+    let cause = |text: &str| Cause::parse(text).ok_or_else(|| unknown("cause", text));
+    row.map(|row| Ok((row.trigger_id.into(), cause(&row.cause)?))).transpose()
 }
 
 /// Marks a firing as failed because it cannot run; returns its trigger if the firing was still to run.

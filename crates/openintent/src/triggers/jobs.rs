@@ -4,6 +4,7 @@
 
 use entente_domain::clock::plus_seconds;
 use entente_domain::ids::{FiringId, IntentId, JobId, TriggerId};
+use entente_domain::openintent::triggers::Cause;
 use entente_kernel::{Caller, Outcome};
 
 use super::tx::{FiringTx, owners};
@@ -69,16 +70,18 @@ pub async fn job_submitted(ctx: &Ctx, firing: FiringId, job: JobId) -> Outcome<(
     Ok(())
 }
 
-/// Records that the job of a firing was refused, which counts as a failure of its trigger.
+/// Records that the job of a firing was refused, which counts as a failure of its trigger, unless somebody fired it by hand.
 ///
 /// # Errors
 /// Returns database errors.
 pub async fn job_refused(ctx: &Ctx, firing: FiringId, why: &str) -> Outcome<()> {
     let mut work = FiringTx::begin(ctx).await?;
     let now = work.system_log.now();
-    let Some(trigger) = firings::job_refused(&mut work.tx, firing, why, now).await? else { return Ok(()) };
-    if let Some(agent_id) = rows::count_failure(&mut work.tx, trigger, now).await? {
-        work.broken(ctx, trigger, &agent_id, "refused");
+    let Some((trigger, cause)) = firings::job_refused(&mut work.tx, firing, why, now).await? else {
+        return Ok(());
+    };
+    if cause != Cause::Hand {
+        work.count_failure(ctx, trigger, "refused").await?;
     }
     work.conclude(ctx).await
 }

@@ -316,28 +316,30 @@ pub(super) async fn break_off(
     Ok(agent)
 }
 
-/// Counts a failure of a trigger with a firing that could not run, and disables it after too many; returns its agent.
+/// Counts a failure of a trigger with a firing that could not run, and disables it after too many; returns its agent,
+/// and whether it was disabled now.
 pub(super) async fn count_failure(
     conn: &mut PgConnection,
     id: TriggerId,
     now: Timestamp,
-) -> Outcome<Option<String>> {
-    let agent = sqlx::query_scalar!(
-        "-- triggers::count_failure
+) -> Outcome<Option<(String, bool)>> {
+    let row = sqlx::query!(
+        r#"-- triggers::count_failure
          UPDATE triggers SET failures = failures + 1,
                 disabled_reason = CASE WHEN enabled AND failures + 1 >= $3 THEN 'failing' ELSE disabled_reason END,
                 next_due = CASE WHEN failures + 1 >= $3 THEN NULL ELSE next_due END,
                 version = CASE WHEN enabled AND failures + 1 >= $3 THEN version + 1 ELSE version END,
                 updated_at = CASE WHEN enabled AND failures + 1 >= $3 THEN $2 ELSE updated_at END,
                 enabled = enabled AND failures + 1 < $3
-         WHERE id = $1 AND removed_at IS NULL RETURNING agent_id",
+         WHERE id = $1 AND removed_at IS NULL
+         RETURNING agent_id, NOT enabled AND disabled_reason = 'failing' AND updated_at = $2 AS "disabled!""#,
         id.uuid(),
         now,
         signed(TRIGGER_FAILURES)
     )
     .fetch_optional(conn)
     .await?;
-    Ok(agent)
+    Ok(row.map(|row| (row.agent_id, row.disabled)))
 }
 
 /// Forgets the failures of a trigger whose job was submitted.

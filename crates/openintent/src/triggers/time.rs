@@ -143,9 +143,7 @@ async fn give_up(ctx: &Ctx, id: FiringId) -> Outcome<u64> {
     let mut work = FiringTx::begin(ctx).await?;
     let now = work.system_log.now();
     let Some(trigger) = firings::break_off(&mut work.tx, id, now).await? else { return Ok(0) };
-    if let Some(agent_id) = rows::count_failure(&mut work.tx, trigger, now).await? {
-        work.broken(ctx, trigger, &agent_id, "internal");
-    }
+    work.count_failure(ctx, trigger, "internal").await?;
     work.conclude(ctx).await?;
     Ok(1)
 }

@@ -188,6 +188,21 @@ impl FiringTx {
         Ok(())
     }
 
+    /// Counts that one of a trigger's firings could not be read, or that its job was refused, which may disable it.
+    pub async fn count_failure(&mut self, ctx: &Ctx, id: TriggerId, reason: &str) -> Outcome<()> {
+        let now = self.system_log.now();
+        let Some((agent_id, is_disabled)) = rows::count_failure(&mut self.tx, id, now).await? else {
+            return Ok(());
+        };
+        self.broken(ctx, id, &agent_id, reason);
+        if is_disabled {
+            let reason = DisabledReason::Failing;
+            let payload = json!({ "trigger_id": id, "agent_id": agent_id, "reason": reason });
+            self.system_log.record(ctx, Draft::of(Kind::TriggerDisabled, SYSTEM, payload));
+        }
+        Ok(())
+    }
+
     /// Records that a trigger or one of its firings could not be read, or that its job was refused.
     pub fn broken(&mut self, ctx: &Ctx, id: TriggerId, agent_id: &str, reason: &str) {
         let payload = json!({ "trigger_id": id, "agent_id": agent_id, "reason": reason });

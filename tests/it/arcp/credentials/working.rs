@@ -405,3 +405,28 @@ async fn a_stop_revokes_the_credentials_of_every_open_job() {
     world.pass(60).await;
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_dead_letter_stays_open_if_its_rerun_gets_no_credentials() {
+    let (world, upstream, client, hand) = working().await;
+    let accepted = client.post("/jobs", ask()).await.is(201);
+    let claimed = hand.one().await;
+    hand.tell(&claimed, "error", json!({ "code": "INTERNAL_ERROR", "message": "no" })).await.ok();
+    let open = async || {
+        let found = client.get("/jobs?dead_letter=open").await.ok()["jobs"].as_array().unwrap().clone();
+        found.iter().map(|job| job["job_id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(open().await, [accepted["job_id"].clone()]);
+    upstream.minting(Some(ProvisionerError::Says(400, "out of budget")));
+    let path = format!("/jobs/{}/rerun", id(&accepted));
+    assert_eq!(client.post(&path, json!({ "idempotency_key": "again" })).await.status, 503);
+    assert_eq!(open().await, [accepted["job_id"].clone()], "nothing runs again");
+    let all = json!({ "dead_letter": "open", "idempotency_key": "all" });
+    assert_eq!(client.post("/jobs/rerun", all.clone()).await.status, 503);
+    assert_eq!(open().await, [accepted["job_id"].clone()]);
+    upstream.minting(None);
+    let made = client.post("/jobs/rerun", all).await.ok();
+    assert_eq!(made["reruns"][0]["rerun_of"], accepted["job_id"], "{made}");
+    assert_eq!(open().await, [Value::Null; 0]);
+    world.end().await;
+}

@@ -498,3 +498,24 @@ async fn a_principal_asks_for_no_higher_priority_than_it_may() {
     submit(&ada, json!({ "priority": 11 })).await;
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_key_that_acts_as_others_asks_for_no_more_than_its_principal_may() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let ask = json!({ "scopes": ["jobs:write", "jobs:read"], "act_as": ["agent.*"] });
+    let crew = crate::kernel::keys::key(&world, &admin, "service.crew", ask).await.client;
+    let lease = json!({ "agent.delegate": ["echo"] });
+    let high = json!({ "agent": "echo", "priority": 100, "lease_request": lease });
+    crew.acting_as("agent.a").post("/jobs", high.clone()).await.is(201);
+    limit(&world, "principals", "service.crew", json!({ "max_priority": 1 })).await;
+    let refused = crew.acting_as("agent.b").post("/jobs", high).await;
+    refused.refused(403, "PERMISSION_DENIED");
+    // What a job from before the limit delegates is no more urgent than what may be asked for now.
+    let parent = hand.one().await;
+    let child = hand.tell(&parent, "delegate", json!({ "agent": "echo", "delegate_id": "d" })).await.is(201);
+    let job = child["job_id"].as_str().unwrap();
+    assert_eq!(admin.get(&format!("/jobs/{job}")).await.ok()["priority"], 1, "{child}");
+    world.end().await;
+}

@@ -196,3 +196,23 @@ async fn dead_letters_are_run_again_once_by_a_repeated_request() {
     assert_eq!(hand.claim(20).await.len(), 5);
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_key_runs_a_job_again_once_however_late_it_is_repeated() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let claimed = hand.one().await;
+    fail(&hand, &claimed, "INTERNAL_ERROR").await;
+    let nightly = json!({ "dead_letter": "open", "idempotency_key": "nightly" });
+    let first = client.post("/jobs/rerun", nightly.clone()).await.ok()["reruns"].clone();
+    let hand = Hand::again(&world.any(), "echo@1").await;
+    hand.tell(&hand.one().await, "result", json!({ "result": 1 })).await.ok();
+    // Two days later the idempotency key is forgotten.
+    world.pass(2 * 24 * 3_600).await;
+    let again = client.post("/jobs/rerun", nightly).await.ok()["reruns"].clone();
+    assert_eq!((&again[0]["job_id"], &again[0]["repeated"]), (&first[0]["job_id"], &json!(true)));
+    assert_eq!(client.get("/jobs").await.ok()["jobs"].as_array().unwrap().len(), 2);
+    world.end().await;
+}

@@ -193,3 +193,27 @@ async fn without_a_retention_jobs_are_kept_for_ever() {
     assert_eq!(prune(&world).await, 0);
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_job_stays_as_long_as_what_it_delegated() {
+    let world = keeps_for_a_day().await;
+    let hand = Hand::of(&world.any(), "echo@1.0.0").await;
+    let lease = json!({ "agent.delegate": ["echo"], "cost.budget": ["USD:1.00"] });
+    let parent = world.any().post("/jobs", json!({ "agent": "echo", "lease_request": lease })).await.is(201);
+    let held = hand.one().await;
+    let late = json!({ "agent": "echo", "delegate_id": "d", "start_at": "2026-11-30T08:00:00Z" });
+    hand.tell(&held, "delegate", late).await.is(201);
+    hand.tell(&held, "result", json!({ "result": {} })).await.ok();
+    world.clock.advance(PAST);
+    assert_eq!(prune(&world).await, 0, "the child spends from its budget");
+    let child = world.any().get("/jobs?status=pending").await.ok()["jobs"][0]["job_id"].clone();
+    let cancel = format!("/jobs/{}/cancel", child.as_str().unwrap());
+    world.admin().await.post(&cancel, json!({})).await.is(202);
+    world.sweep().await;
+    let hand = Hand::again(&world.any(), "echo@1.0.0").await;
+    let _last = ended(&world, &hand).await;
+    world.clock.advance(PAST);
+    assert_eq!((prune(&world).await, prune(&world).await, prune(&world).await), (1, 1, 0), "children first");
+    world.any().get(&format!("/jobs/{}", id(&parent))).await.refused(404, "JOB_NOT_FOUND");
+    world.end().await;
+}

@@ -233,3 +233,46 @@ async fn a_call_whose_end_nobody_reports_is_charged_if_its_gateway_says_so() {
     assert_eq!(usage(&admin, &all).await[1], json!(5.5));
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_absurd_cost_keeps_back_no_other() {
+    let world = World::start().await;
+    let (admin, any) = (world.admin().await, world.any());
+    let full = budget(&admin, "agent:agent.g", json!(10), json!({})).await;
+    let others = budget(&admin, "agent:agent.h", json!(10), json!({})).await;
+    let charge = |agent: &str| json!({ "agent_id": agent, "unsettled": "charge", "expires_in": 60 });
+    reserve(&any, charge("agent.g")).await;
+    let huge = reserve(&any, json!({ "agent_id": "agent.g" })).await;
+    settle(&any, &huge, json!({ "USD": "999999999999999999" })).await;
+    let call = json!({ "agent_id": "agent.h", "call_id": "c", "unsettled": "charge", "expires_in": 61 });
+    reserve(&any, call.clone()).await;
+    // The same id with other terms is another call: the amounts would be released instead.
+    let mut other = call;
+    other["unsettled"] = json!("release");
+    other["reserve"] = json!({ "USD": 1 });
+    any.post("/spend/reservations", other).await.refused(409, "idempotency_mismatch");
+    world.pass(62).await;
+    assert_eq!(usage(&admin, &others).await[1], json!(1));
+    // The sum has as many digits as an amount can have, and the budget is exhausted.
+    let [_, spent, reserved, _] = usage(&admin, &full).await;
+    assert_eq!((spent.to_string().starts_with("999999999999999999"), reserved), (true, json!(0)), "{spent}");
+    any.post("/spend/reservations", json!({ "agent_id": "agent.g", "reserve": {} }))
+        .await
+        .refused(403, "BUDGET_EXHAUSTED");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_has_reserved_the_rest_is_made_and_reported() {
+    let world = World::start().await;
+    let (admin, client) = (world.admin().await, world.agent("agent.client").await);
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let all = budget(&admin, "principal:agent.client", json!(1), json!({})).await;
+    let job = running(&client, &hand, json!({})).await;
+    let ask = json!({ "capability": "tool.call", "target": "x", "call_id": "c", "reserve": { "USD": 1 } });
+    hand.tell(&job, "authorize", ask).await.ok();
+    assert_eq!(usage(&admin, &all).await[3], json!(0), "nothing is left for others");
+    let called = json!([{ "kind": "tool_call", "body": { "tool": "x", "call_id": "c", "args": {} } }]);
+    assert_eq!(hand.events(&job, called).await.ok()["denied"], json!([]));
+    world.end().await;
+}

@@ -337,3 +337,40 @@ async fn a_reported_tool_call_is_judged_by_stops_and_shared_budgets() {
     assert!(denied[0]["message"].as_str().unwrap().contains("it spends too much"), "{denied}");
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_grace_shields_from_no_stop_and_no_orphan_keeps_a_sweep_busy() {
+    let world = World::start().await;
+    let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let job = running(&ada, &hand, json!({})).await;
+    let session = ada.get(&format!("/jobs/{}", id(&job))).await.ok()["session_id"].clone();
+    let cancel = json!({ "grace_sec": 3600, "session_id": session });
+    ada.post(&format!("/jobs/{}/cancel", id(&job)), cancel).await.is(202);
+    stop(&admin, "agent:echo").await;
+    world.sweep().await;
+    hand.beat(&[&job]).await;
+    world.pass(31).await;
+    assert_eq!(status(&admin, id(&job)).await, "cancelled");
+    let orphan = "INSERT INTO stopped_jobs (job_id) VALUES (gen_random_uuid())";
+    sqlx::query(orphan).execute(&world.ctx().pool).await.unwrap();
+    world.sweep().await;
+    let left: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM stopped_jobs").fetch_one(&world.ctx().pool).await.unwrap();
+    assert_eq!(left, 0);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_worker_reports_no_further_tool_calls() {
+    let world = World::start().await;
+    let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
+    let maker = world.agent("agent.maker").await;
+    let hand = Hand::of(&maker, "echo@1").await;
+    let job = running(&ada, &hand, json!({})).await;
+    stop(&admin, "principal:agent.maker").await;
+    let called = json!([{ "kind": "tool_call", "body": { "tool": "x", "call_id": "c", "args": {} } }]);
+    let denied = hand.events(&job, called).await.ok()["denied"].clone();
+    assert_eq!((&denied[0]["call_id"], &denied[0]["code"]), (&json!("c"), &json!("PERMISSION_DENIED")));
+    world.end().await;
+}

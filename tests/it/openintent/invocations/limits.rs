@@ -4,6 +4,7 @@ use entente_domain::limits::CALLS_AT_ONCE;
 use futures_util::future::join_all;
 
 use crate::harness::{Act, Receiver, Setup, Value, World, json};
+use crate::openintent::governance::governed;
 use crate::openintent::invocations::{Stage, call};
 use crate::openintent::tool_grants::grant;
 use crate::openintent::vaults::{SECRET, credential, id, tamper, vault};
@@ -231,5 +232,11 @@ async fn a_call_for_an_intent_is_judged_by_its_stops_and_budgets() {
     stage.ada.post(&costs, cost).await.ok();
     stage.ada.post("/tools/invoke", ask("web_search", &intent)).await.refused(403, "BUDGET_EXHAUSTED");
     assert_eq!(stage.receiver.take().len(), 1, "refused calls never reach the tool");
+    // Nor those for an intent whose own limit is spent.
+    let capped = json!(governed(&stage.ada, json!({ "max_cost": 1 })).await);
+    stage.ada.post("/tools/invoke", ask("echo", &capped)).await.is(200);
+    let cost = json!({ "cost_type": "call", "amount": 1, "unit": "USD" });
+    stage.ada.post(&format!("/intents/{}/costs", capped.as_str().unwrap()), cost).await.ok();
+    stage.ada.post("/tools/invoke", ask("echo", &capped)).await.refused(403, "BUDGET_EXHAUSTED");
     stage.world.end().await;
 }

@@ -2501,6 +2501,8 @@ class JobBody(Record):
     reruns: list[str] | None
     # Retries after failures; absent if a failure ends the job.
     retry: JobRetry | None
+    # Session that cancels the job; only for its submitter, and absent if it was submitted over a socket.
+    session_id: str | None
     # Number of the job's last signal, and of the last one that its worker acknowledged; absent without signals.
     signals: SignalMarks | None
     # The same as `current_status`.
@@ -2909,6 +2911,8 @@ class JobSummary(Record):
     priority: int
     # The job that this one runs again.
     rerun_of: str | None
+    # Session that cancels the job; only for its submitter, and absent if it was submitted over a socket.
+    session_id: str | None
     # The status.
     status: str
     # The same, under the Python SDK's name.

@@ -158,7 +158,7 @@ impl Loaded {
         let (view, answer) = match subject {
             Subject::Job(id) => {
                 let found = jobs::describe(&call.ctx().arcp, &call.caller, id).await?;
-                let mut body = object(&JobBody::load(&call.ctx().moments, &found).await?)?;
+                let mut body = object(&JobBody::load(&call.ctx().moments, &call.caller, &found).await?)?;
                 // Clients check the result by the schema of `submit_job`.
                 body["accepted_at"] = json!(rfc3339(found.job.created_at));
                 body["repeated"] = json!(false);

@@ -68,7 +68,8 @@ impl Asked {
         let until = until_time(&self.until)?.unwrap_or(now + TimeDelta::seconds(1));
         let scope = Some(self.scope.trim()).filter(|text| !text.is_empty());
         Ok(ReportAsk {
-            from: from_time(&self.from)?.unwrap_or(until - TimeDelta::days(DAYS)),
+            from: from_time(&self.from)?
+                .unwrap_or_else(|| until.checked_sub_signed(TimeDelta::days(DAYS)).unwrap_or(until)),
             until,
             time_zone: "UTC".to_owned(),
             scope: scope.map(|text| Subject::read("scope", text)).transpose()?,

@@ -9,7 +9,7 @@ mod webhooks;
 
 use actix_web::web;
 use askama::Template;
-use chrono::{Days, NaiveDate};
+use chrono::{Datelike as _, Days, NaiveDate};
 use entente_domain::clock::{Timestamp, parse};
 use entente_domain::ids::{ChannelId, IntentId, JobId};
 use entente_domain::openintent::channels::ChannelStatus;
@@ -214,7 +214,7 @@ pub fn until_time(text: &str) -> Result<Option<Timestamp>, Refusal> {
 }
 
 fn time(text: &str, days: u64) -> Result<Timestamp, Refusal> {
-    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
+    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().filter(|day| (1..=9999).contains(&day.year()));
     let day =
         day.and_then(|day| Some(day.checked_add_days(Days::new(days))?.and_hms_opt(0, 0, 0)?.and_utc()));
     day.or_else(|| parse(text)).ok_or_else(|| wrong("A day must be written like 2026-11-27."))

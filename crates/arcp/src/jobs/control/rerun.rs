@@ -125,6 +125,21 @@ async fn record(ctx: &Ctx, caller: &Caller, jobs: &[Job], ask: &RerunAsk) -> Out
     Ok(())
 }
 
+/// Returns the job of an earlier request with the same key, whose idempotency key is forgotten.
+async fn made_before(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    job: &Job,
+    ask: &RerunAsk,
+) -> Outcome<Option<Job>> {
+    let Some(key) = &ask.key else { return Ok(None) };
+    let Some(made) = records::reruns::made_for(conn, job.id, &caller.agent, key).await? else {
+        return Ok(None);
+    };
+    let made = rows::load(conn, &[made]).await?.pop();
+    Ok(made.filter(|made| made.idempotency_key.is_none()))
+}
+
 async fn submit_again(
     job_writer: &JobWriter,
     caller: &Caller,
@@ -133,12 +148,16 @@ async fn submit_again(
 ) -> Outcome<Submitted> {
     let ctx = &job_writer.ctx;
     let mut conn = ctx.pool.acquire().await?;
+    if let Some(made) = made_before(&mut conn, caller, job, ask).await? {
+        return Ok(Submitted::new(made, true));
+    }
     let asked = asked(&mut conn, job.id).await?;
     let labels = labels::load(&mut conn, &[job.id]).await?.remove(&job.id).unwrap_or_default();
     drop(conn);
     let key = ask.key.as_deref().map(|key| reruns::job_key(job, &caller.agent, key));
     let mut again = reruns::again(job, asked, labels, ask.version, key, ctx.now())?;
-    again.priority = limits::lowered(&ctx.pool, &job.principal, again.priority).await?;
+    let max_priority = limits::max_priority(&ctx.pool, &job.principal, job.owner.as_deref()).await?;
+    again.priority = again.priority.map(|before| max_priority.map_or(before, |most| before.min(most)));
     let rerun = records::reruns::Rerun { source: job.id, by: caller.agent.clone(), key: ask.key.clone() };
     let submission = Submission {
         ask: again,
@@ -149,7 +168,8 @@ async fn submit_again(
         trace: caller.trace.or_else(|| Trace::of_id(&job.trace_id, &*ctx.chance)),
         origin: Origin::Rest,
         rerun: Some(rerun),
-        barred: if caller.has(Scope::Admin) {
+        max_priority,
+        full: if caller.has(Scope::Admin) {
             None
         } else {
             ctx.quotas.bar(job.owner.as_ref().unwrap_or(&job.principal))

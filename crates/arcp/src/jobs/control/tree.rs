@@ -18,6 +18,9 @@ use crate::jobs::records::costs;
 /// Jobs of a tree that are read at most, for its sums.
 const READ: i64 = 10_000;
 
+/// Stored status of a job that waits for its credentials: it is not accepted yet.
+const PREPARING: &str = "preparing";
+
 /// A job in a tree.
 #[derive(Debug, Clone)]
 pub struct Node {
@@ -77,6 +80,7 @@ pub async fn tree(ctx: &Ctx, caller: &Caller, id: JobId, limit: u32) -> Outcome<
     visible(ctx, &mut conn, caller, id).await?;
     let rows = read(&mut conn, id).await?;
     let is_complete = i64::try_from(rows.len()).is_ok_and(|count| count < READ);
+    let rows: Vec<Row> = rows.into_iter().filter(|row| row.status != PREPARING).collect();
     let ids: Vec<JobId> = rows.iter().map(|row| row.id.into()).collect();
     let mut costs = costs::load(&mut conn, &ids).await?;
     let mut nodes = Vec::with_capacity(rows.len());
@@ -113,7 +117,7 @@ async fn read(conn: &mut PgConnection, id: JobId) -> Outcome<Vec<Row>> {
              UNION ALL SELECT j.id, j.parent_id, t.depth + 1 FROM tree t JOIN jobs j ON j.parent_id = t.id)
          SELECT j.id, t.parent_id, t.depth AS "depth!", j.agent, c.status, j.delegate_id, j.created_at, c.ended_at
          FROM (SELECT * FROM tree LIMIT $2) t JOIN jobs j ON j.id = t.id JOIN job_clock c ON c.job_id = t.id
-         WHERE c.status <> 'preparing' ORDER BY t.depth, j.id"#,
+         ORDER BY t.depth, j.id"#,
         id.uuid(),
         READ
     )

@@ -12,8 +12,6 @@ use entente_kernel::Outcome;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::Extra;
-
 /// The failed end of a job.
 #[derive(Debug, Clone)]
 pub struct Failure {
@@ -96,29 +94,30 @@ pub(in crate::jobs) async fn resolve(
     Ok(done.rows_affected() == 1)
 }
 
-/// Resolves the dead letters of jobs that new jobs run again.
-pub(super) async fn resolve_rerun(
-    conn: &mut PgConnection,
-    fresh: &[(&Job, &Extra)],
-    now: Timestamp,
-) -> Outcome<()> {
-    let mut reruns: Vec<_> =
-        fresh.iter().filter_map(|(job, extra)| Some((job.id, extra.rerun.as_ref()?))).collect();
-    if reruns.is_empty() {
+/// Resolves the dead letters of jobs that these jobs run again.
+pub(super) async fn resolve_rerun(conn: &mut PgConnection, jobs: &[Uuid], now: Timestamp) -> Outcome<()> {
+    // Two batches lock rows in one order.
+    let letters = sqlx::query!(
+        "-- job_failures::of_reruns
+         SELECT f.job_id, r.job_id AS rerun_id, r.requested_by FROM job_reruns r JOIN job_failures f ON f.job_id = r.source_id
+         WHERE r.job_id = ANY($1) AND f.is_open ORDER BY f.job_id FOR UPDATE OF f",
+        jobs
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    if letters.is_empty() {
         return Ok(());
     }
-    // Two batches lock rows in one order.
-    reruns.sort_unstable_by_key(|(_, rerun)| rerun.source);
     sqlx::query!(
         "-- job_failures::resolve_rerun
-         WITH mine AS (
-             SELECT f.job_id, r.by, r.note FROM UNNEST($1::uuid[], $2::text[], $3::text[]) AS r (source_id, by, note)
-             JOIN job_failures f ON f.job_id = r.source_id WHERE f.is_open ORDER BY f.job_id FOR UPDATE OF f)
-         UPDATE job_failures f SET is_open = false, resolved_at = $4, resolved_by = m.by, note = m.note
-         FROM mine m WHERE f.job_id = m.job_id",
-        &reruns.iter().map(|(_, rerun)| rerun.source.uuid()).collect::<Vec<_>>(),
-        &reruns.iter().map(|(_, rerun)| rerun.by.as_str()).collect::<Vec<_>>() as &[&str],
-        &reruns.iter().map(|(id, _)| format!("Run again as {id}.")).collect::<Vec<_>>(),
+         UPDATE job_failures f SET is_open = false, resolved_at = $4, resolved_by = r.by, note = r.note
+         FROM UNNEST($1::uuid[], $2::text[], $3::text[]) AS r (job_id, by, note) WHERE f.job_id = r.job_id",
+        &letters.iter().map(|letter| letter.job_id).collect::<Vec<_>>(),
+        &letters.iter().map(|letter| letter.requested_by.as_str()).collect::<Vec<_>>() as &[&str],
+        &letters
+            .iter()
+            .map(|letter| format!("Run again as {}.", JobId::from(letter.rerun_id)))
+            .collect::<Vec<_>>(),
         now
     )
     .execute(conn)

@@ -81,15 +81,23 @@ pub(in crate::jobs) async fn load(conn: &mut PgConnection, id: JobId) -> Outcome
     })
 }
 
-/// Inserts the rows of new jobs; running a job again resolves its dead letter.
-pub(in crate::jobs) async fn insert(
+/// Inserts the rows of new jobs.
+pub(in crate::jobs) async fn insert(conn: &mut PgConnection, fresh: &[(&Job, &Extra)]) -> Outcome<()> {
+    labels::insert(conn, fresh).await?;
+    reruns::insert(conn, fresh).await
+}
+
+/// Resolves the dead letters of the jobs that these accepted jobs run again. If the credentials of a new job cannot be had, it is
+/// never accepted, and the letter stays open.
+pub(in crate::jobs) async fn accepted(
     conn: &mut PgConnection,
-    fresh: &[(&Job, &Extra)],
+    jobs: &[JobId],
     now: Timestamp,
 ) -> Outcome<()> {
-    labels::insert(conn, fresh).await?;
-    reruns::insert(conn, fresh).await?;
-    failures::resolve_rerun(conn, fresh, now).await
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    failures::resolve_rerun(conn, &jobs.iter().map(|id| id.uuid()).collect::<Vec<_>>(), now).await
 }
 
 /// Deletes the rows of deleted jobs.

@@ -91,6 +91,27 @@ pub(in crate::jobs) async fn run_again(
     Ok(rows.into_iter().map(JobId::from).collect())
 }
 
+/// Returns the job that runs another one again at the request of a caller with this key. It is found as long as it is kept, longer
+/// than its idempotency key.
+pub(in crate::jobs) async fn made_for(
+    conn: &mut PgConnection,
+    source: JobId,
+    by: &str,
+    key: &str,
+) -> Outcome<Option<JobId>> {
+    let found = sqlx::query_scalar!(
+        "-- job_reruns::made_for
+         SELECT job_id FROM job_reruns WHERE source_id = $1 AND requested_by = $2 AND request_key = $3
+         ORDER BY job_id DESC LIMIT 1",
+        source.uuid(),
+        by,
+        key
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(found.map(JobId::from))
+}
+
 /// Returns the jobs that a caller's requests with this key have run again: the newest below an id, up to `limit`.
 pub(in crate::jobs) async fn sources_of_key(
     conn: &mut PgConnection,

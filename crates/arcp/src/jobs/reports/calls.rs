@@ -19,6 +19,8 @@ use crate::jobs::locked::{JobChange, LockedJobs};
 /// What bounds the tool calls of a batch of reports beside their leases.
 pub(in crate::jobs) struct CallBounds {
     stops: Arc<StopSet>,
+    /// The stop of the worker that reports all of them.
+    worker: Option<Refusal>,
     /// The shared budgets of each job that calls a tool, as they were before the batch.
     shared: HashMap<JobId, Vec<Usage>>,
 }
@@ -43,7 +45,12 @@ impl CallBounds {
                 shared.insert(report.job_id, charges::of_act(conn, &job.act(), locked.now()).await?);
             }
         }
-        Ok(Self { stops: ctx.stops.current(), shared })
+        Ok(Self { stops: ctx.stops.current(), worker: None, shared })
+    }
+
+    /// Adds the stop of the worker that reports all of them.
+    pub(in crate::jobs) fn of_worker(self, stopped: Option<Refusal>) -> Self {
+        Self { worker: stopped, ..self }
     }
 
     /// Judges a tool call. A tool that is an operation of §9.2 is judged as that operation, if the lease names its capability.
@@ -53,6 +60,7 @@ impl CallBounds {
     pub(super) fn judge(
         &self,
         change: &JobChange,
+        report: &Report,
         tool: &str,
         operation: Option<&Operation>,
     ) -> Result<(), Refusal> {
@@ -61,8 +69,9 @@ impl CallBounds {
             .filter(|operation| job.lease.names(operation.capability))
             .map_or(("tool.call", tool), |operation| (operation.capability, operation.target.as_str()));
         change.may(capability, target)?;
+        report.stopped.as_ref().or(self.worker.as_ref()).cloned().map_or(Ok(()), Err)?;
         self.stops.require_none(&job.act())?;
         let shared = self.shared.get(&job.id).map_or(&[][..], Vec::as_slice);
-        charges::require_allowed(shared, capability, target)
+        charges::require_call_allowed(shared, capability, target)
     }
 }

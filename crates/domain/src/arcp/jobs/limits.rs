@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::order::{PRIORITY, Priority};
+use super::order::PRIORITY;
 use crate::limits::NAME_BYTES;
 use crate::refusal::{Code, Refusal};
 
@@ -75,22 +75,6 @@ impl Limits {
             ));
         }
         Ok(())
-    }
-
-    /// Requires that the principal of these limits may ask for a priority.
-    ///
-    /// # Errors
-    /// [`Code::PermissionDenied`].
-    pub fn permit(&self, asked: Priority) -> Result<(), Refusal> {
-        let Some(most) = self.max_priority.filter(|most| i64::from(asked.get()) > *most) else {
-            return Ok(());
-        };
-        let message = format!(
-            "`priority` {} is above {most}, the highest that you may ask for. Submit with {most} or less; somebody with the \
-             scope `admin` can raise it (PUT /api/v1/arcp/limits/principals/{{name}}).",
-            asked.get()
-        );
-        Err(Refusal::field(Code::PermissionDenied, "priority", "range", message))
     }
 
     /// Whether one more job may start.

@@ -45,6 +45,22 @@ impl Priority {
         self.0
     }
 
+    /// Requires that a principal that may ask for at most `most` may ask for this one.
+    ///
+    /// # Errors
+    /// [`Code::PermissionDenied`].
+    pub fn require_at_most(self, most: Self) -> Result<(), Refusal> {
+        if self <= most {
+            return Ok(());
+        }
+        let (asked, most) = (self.0, most.0);
+        let message = format!(
+            "`priority` {asked} is above {most}, the highest that you may ask for. Submit with {most} or less; somebody with \
+             the scope `admin` can raise it (PUT /api/v1/arcp/limits/principals/{{name}})."
+        );
+        Err(Refusal::field(Code::PermissionDenied, "priority", "range", message))
+    }
+
     /// Returns the priority of a new job: the requested one, or that of the job that delegated it, because a part of
     /// urgent work is as urgent.
     #[must_use]

@@ -7,10 +7,11 @@ use entente_domain::subjects::Act;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{CallAsk, Reservation};
+use super::{CHARGED, CallAsk, Reservation};
 use crate::{Outcome, unknown};
 
-/// Returns reservations that are charged because nobody settled them in time, with their intents.
+/// Returns reservations that are charged because nobody settled them in time, with their intents. A server of the previous release
+/// releases them as expired; they are charged after that.
 pub(super) async fn to_charge(
     conn: &mut PgConnection,
     now: Timestamp,
@@ -18,7 +19,8 @@ pub(super) async fn to_charge(
 ) -> Outcome<Vec<(ReservationId, Option<IntentId>)>> {
     let due = sqlx::query!(
         "-- spend_reservations::to_charge
-         SELECT id, intent_id FROM spend_reservations WHERE ended_at IS NULL AND expires_at <= $1 AND charge_unsettled
+         SELECT id, intent_id FROM spend_reservations
+         WHERE charge_unsettled AND (ended_at IS NULL OR ended_as = 'expired') AND expires_at <= $1
          ORDER BY expires_at LIMIT $2",
         now,
         limit
@@ -134,18 +136,22 @@ pub(super) async fn remove(conn: &mut PgConnection, id: ReservationId) -> Outcom
     Ok(())
 }
 
-/// Ends a reservation.
+/// Ends a reservation. One that is charged is stored as settled, with the time: a server of the previous release charges a
+/// settled one no further.
 pub(super) async fn end(
     conn: &mut PgConnection,
     id: ReservationId,
     ended_as: &str,
     now: Timestamp,
 ) -> Outcome<()> {
+    let charged_at = (ended_as == CHARGED).then_some(now);
     sqlx::query!(
-        "-- spend_reservations::end\n UPDATE spend_reservations SET ended_at = $2, ended_as = $3 WHERE id = $1",
+        "-- spend_reservations::end
+         UPDATE spend_reservations SET ended_at = $2, ended_as = $3, charged_at = $4 WHERE id = $1",
         id.uuid(),
         now,
-        ended_as
+        if ended_as == CHARGED { "settled" } else { ended_as },
+        charged_at
     )
     .execute(conn)
     .await?;
@@ -165,6 +171,8 @@ struct Row {
     amounts: String,
     expires_at: Timestamp,
     ended_as: Option<String>,
+    charge_unsettled: bool,
+    charged_at: Option<Timestamp>,
 }
 
 impl TryFrom<Row> for Reservation {
@@ -184,7 +192,8 @@ impl TryFrom<Row> for Reservation {
             model: row.model,
             amounts: serde_json::from_str(&row.amounts).map_err(|_e| unknown("amounts", &row.amounts))?,
             expires_at: row.expires_at,
-            ended_as: row.ended_as,
+            unsettled: if row.charge_unsettled { Unsettled::Charge } else { Unsettled::Release },
+            ended_as: row.charged_at.map(|_| CHARGED.to_owned()).or(row.ended_as),
         })
     }
 }
@@ -198,7 +207,8 @@ pub(super) async fn of_call(
     let row = sqlx::query_as!(
         Row,
         "-- spend_reservations::of_call
-         SELECT id, principal_id, agent, agents, intent_id, job_id, key_id, provider, model, amounts, expires_at, ended_as
+         SELECT id, principal_id, agent, agents, intent_id, job_id, key_id, provider, model, amounts, expires_at, ended_as,
+                charge_unsettled, charged_at
          FROM spend_reservations WHERE principal_id = $1 AND call_id = $2",
         principal,
         call_id
@@ -213,7 +223,8 @@ pub(super) async fn lock(conn: &mut PgConnection, id: ReservationId) -> Outcome<
     let row = sqlx::query_as!(
         Row,
         "-- spend_reservations::lock
-         SELECT id, principal_id, agent, agents, intent_id, job_id, key_id, provider, model, amounts, expires_at, ended_as
+         SELECT id, principal_id, agent, agents, intent_id, job_id, key_id, provider, model, amounts, expires_at, ended_as,
+                charge_unsettled, charged_at
          FROM spend_reservations WHERE id = $1 FOR UPDATE",
         id.uuid()
     )

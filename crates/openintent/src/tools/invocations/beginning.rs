@@ -19,6 +19,7 @@ use entente_domain::openintent::tools::tool_secrets::{ToolSecret, redacted};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::subjects::unversioned;
 use entente_kernel::access::membership;
+use entente_kernel::spending::cost_limits;
 use entente_kernel::{Caller, Outcome, Tx, charges, idempotency, not_found};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
@@ -159,11 +160,14 @@ async fn require_open(
         membership::require(conn, agent, intent, Level::Write, ctx.now()).await?;
     }
     ctx.stops.objection(caller, agent, ask.intent_id).map_or(Ok(()), Err)?;
+    for limit in cost_limits::load(conn, ask.intent_id.as_slice()).await?.values() {
+        limit.require_left(None)?;
+    }
     if ctx.stops.has_budgets() {
         let mut act = caller.act(ask.intent_id);
         act.agents.insert(0, unversioned(agent).to_owned());
         let budgets = charges::of_act(conn, &act, ctx.now()).await?;
-        charges::require_allowed(&budgets, TOOL_CALL, &ask.tool)?;
+        charges::require_call_allowed(&budgets, TOOL_CALL, &ask.tool)?;
     }
     Ok(())
 }
