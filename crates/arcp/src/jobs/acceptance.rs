@@ -93,9 +93,8 @@ impl Submission {
     /// Returns what is asked, unless its principal may not submit it.
     fn admitted(&self) -> Result<JobAsk, Refusal> {
         self.full.clone().map_or(Ok(()), Err)?;
-        match (self.ask.priority, self.max_priority) {
-            (Some(asked), Some(most)) => asked.require_at_most(most)?,
-            _ => {}
+        if let (Some(asked), Some(most)) = (self.ask.priority, self.max_priority) {
+            asked.require_at_most(most)?;
         }
         Ok(self.ask.clone())
     }
