@@ -8,7 +8,10 @@ export SQLX_OFFLINE := true
 export RUSTDOCFLAGS := -D warnings -A rustdoc::private-intra-doc-links
 # How `make lint` checks the code and its documentation. Continuous integration has other words, which compile for the tests
 # that follow (.ci/run).
-LINT ?= cargo clippy --workspace --all-targets --quiet -- -D warnings
+# Make itself defines LINT, so that `?=` would leave it at that.
+ifeq ($(origin LINT),default)
+LINT := cargo clippy --workspace --all-targets --quiet -- -D warnings
+endif
 DOCUMENT ?= cargo doc --workspace --no-deps --document-private-items --quiet
 
 .PHONY: help setup run demo dist test test-one unit clients test-frameworks test-kafka conform packaging web lint sqlx schema bless deny bench bench-smoke bench-peers fuzz soak chaos clean
