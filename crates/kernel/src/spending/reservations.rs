@@ -453,7 +453,7 @@ async fn charge_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
         Err(AppError::Refused(_)) => charge_one(ctx, id, intent, false).await,
         charged => charged,
     });
-    // One that cannot be charged, such as for a budget whose sum is too large, keeps back no other.
+    // One that cannot be charged now, such as for an intent whose lock is held for long, keeps back no other.
     run_each(each).await
 }
 
