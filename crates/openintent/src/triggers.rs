@@ -246,7 +246,7 @@ pub async fn history(
     firings::list(&mut conn, id, before, limit).await
 }
 
-/// Requires the scope for jobs of whoever changes or fires a trigger that submits one: from then on, it does so with the rights of
+/// Requires the scope for jobs of a caller that changes or fires a trigger that submits one: from then on, it does so with the rights of
 /// this key.
 fn require_job_scope(caller: &Caller, trigger: &Trigger) -> Result<(), Refusal> {
     if trigger.job.is_some() { caller.require(Scope::JobsWrite) } else { Ok(()) }

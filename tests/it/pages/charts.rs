@@ -86,7 +86,7 @@ async fn spending_is_divided_by_what_one_chooses() {
         let page = eve.get(&format!("/spend?asked=1&{wrong}")).await;
         assert!(page.status == 422 && page.text.contains("role=\"alert\""), "{wrong}: {}", page.text);
     }
-    // Who is no admin sees what was spent by themselves: here nothing.
+    // Others than admins see what they spent themselves: here nothing.
     let mut bob = logged_in(&world, "human.bob", false).await;
     let page = bob.get("/spend").await.text;
     assert!(page.contains("Nothing was spent.") && !page.contains("large"), "{page}");

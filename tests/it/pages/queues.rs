@@ -153,7 +153,7 @@ async fn limits_that_are_refused_are_still_typed_in() {
             && unknown.text.contains("value=\"none\"")
             && unknown.text.contains("value=\"7\"")
     );
-    // A person who owns no agent and is no admin limits neither.
+    // A person without agents and without the scope `admin` limits neither.
     let mut bob = logged_in(&world, "human.bob", false).await;
     assert!(!bob.get("/queues").await.text.contains("/queues/limits"));
     for fields in [

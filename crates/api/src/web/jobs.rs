@@ -32,7 +32,7 @@ const STEP: u32 = 50;
 /// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/jobs", web::get().to(list));
-    // Before the page of one job, whose path has any id.
+    // Before the page of one job, because its path has any id.
     again::routes(config);
     one::routes(config);
 }

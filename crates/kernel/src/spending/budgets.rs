@@ -222,7 +222,7 @@ pub async fn list(
     Ok(own.into_iter().filter(wanted).take(limit as usize).collect())
 }
 
-/// Lists the open budgets with their use in the present window, ordered by whose they are: admins see all, others those that
+/// Lists the open budgets with their use in the present window, ordered by their scopes: admins see all, others those that
 /// pay for what they do themselves. `after` is the last budget of the previous page.
 ///
 /// # Errors

@@ -40,9 +40,9 @@ pub const DEFAULT_SECONDS: u32 = 600;
 pub const MOST_SECONDS: u32 = 24 * 3_600;
 /// Maximum number of units in one reservation.
 const UNITS: usize = 10;
-/// How a reservation ended whose amounts were charged because nobody settled it.
+/// How a reservation ended that nobody settled, so that its amounts were charged.
 const CHARGED: &str = "charged";
-/// How a reservation ended whose amounts were released because nobody settled it.
+/// How a reservation ended that nobody settled, so that its amounts were released.
 const EXPIRED: &str = "expired";
 /// Cost type of the costs of intents that settled calls make.
 const COST_TYPE: &str = "call";
@@ -453,7 +453,7 @@ async fn charge_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
         Err(AppError::Refused(_)) => charge_one(ctx, id, intent, false).await,
         charged => charged,
     });
-    // One that cannot be charged now, such as for an intent whose lock is held for long, keeps back no other.
+    // One that cannot be charged now, such as for an intent that stays locked for long, keeps back no other.
     run_each(each).await
 }
 

@@ -232,7 +232,7 @@ async fn a_call_for_an_intent_is_judged_by_its_stops_and_budgets() {
     stage.ada.post(&costs, cost).await.ok();
     stage.ada.post("/tools/invoke", ask("web_search", &intent)).await.refused(403, "BUDGET_EXHAUSTED");
     assert_eq!(stage.receiver.take().len(), 1, "refused calls never reach the tool");
-    // Nor those for an intent whose own limit is spent.
+    // Nor those for an intent that has spent its own limit.
     let capped = json!(governed(&stage.ada, json!({ "max_cost": 1 })).await);
     stage.ada.post("/tools/invoke", ask("echo", &capped)).await.is(200);
     let cost = json!({ "cost_type": "call", "amount": 1, "unit": "USD" });

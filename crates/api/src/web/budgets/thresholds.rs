@@ -49,7 +49,7 @@ pub fn padded(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// Reads the filled rows of a form, whose fields are `at1`, `then1`, `whom1` and so on.
+/// Reads the filled rows of a form. The fields are `at1`, `then1`, `whom1` and so on.
 pub fn rows(fields: &BTreeMap<String, String>) -> Vec<Row> {
     let field = |name: &str, at: usize| {
         fields.get(&format!("{name}{at}")).map(|text| text.trim().to_owned()).unwrap_or_default()

@@ -125,7 +125,7 @@ async fn record(ctx: &Ctx, caller: &Caller, jobs: &[Job], ask: &RerunAsk) -> Out
     Ok(())
 }
 
-/// Returns the job of an earlier request with the same key, whose idempotency key is forgotten.
+/// Returns the job of an earlier request with the same key, if its idempotency key is forgotten.
 async fn made_before(
     conn: &mut PgConnection,
     caller: &Caller,

@@ -49,7 +49,7 @@ pub struct Ask {
     pub parameters: Map<String, Value>,
     /// Grant to use; defaults to the first that fits.
     pub grant_id: Option<ToolGrantId>,
-    /// Intent that the call is for, whose stops and budgets then judge it as well.
+    /// Intent that the call is for: its stops and budgets then judge the call as well.
     pub intent_id: Option<IntentId>,
     /// Network address of the client.
     pub peer: Option<IpAddr>,
