@@ -228,11 +228,17 @@ fn limits(max_running: Option<i32>, max_starts: Option<i32>, per_sec: Option<i32
 
 /// Returns the highest priority that a job may have which this agent submits for the principal of a key, if one of them is
 /// limited: a key that acts as others asks for no more than its own principal may.
+///
+/// Anybody may have normal priority or less, so a `wanted` one costs no query then. `None` is one that is not known yet.
 pub(crate) async fn max_priority(
     conn: impl PgExecutor<'_>,
+    wanted: Option<Priority>,
     agent: &str,
     principal: Option<&str>,
 ) -> Outcome<Option<Priority>> {
+    if wanted.is_some_and(|wanted| wanted <= Priority::default()) {
+        return Ok(None);
+    }
     let names = [agent, principal.unwrap_or(agent)];
     let found = sqlx::query_scalar!(
         "-- job_limits::max_priority

@@ -37,10 +37,10 @@ pub async fn forget_jobs(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 
 /// Returns jobs past their retention, those that ended first.
 ///
-/// A job stays as long as something still needs it: its parent, its children, which spend from its budget, an idempotency key in its window, a session that has not acknowledged
-/// its events (ARCP §6.3), a credential that is not revoked, a question to a person, or a bridge that reports it. A job
-/// whose events have no numbers yet in the order of all jobs stays, and so does the one with the last number, because
-/// later numbers follow it.
+/// A job stays as long as something still needs it: its parent, its children, which spend from its budget, an idempotency key
+/// in its window, a session that has not acknowledged its events (ARCP §6.3), a credential that is not revoked, a question
+/// to a person, or a bridge that reports it. A job whose events have no numbers yet in the order of all jobs stays, and so
+/// does the one with the last number, because later numbers follow it.
 async fn past_jobs(ctx: &Ctx, limit: i64) -> Outcome<Vec<JobId>> {
     let Some(before) = ctx.arcp.state.jobs.retention.and_then(|kept| ago(ctx, kept)) else {
         return Ok(Vec::new());

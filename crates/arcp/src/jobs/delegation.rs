@@ -5,6 +5,7 @@ use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::Job;
 use entente_domain::arcp::jobs::ask::{JobAsk, Submit};
 use entente_domain::arcp::jobs::delegations;
+use entente_domain::arcp::jobs::order::Priority;
 use entente_domain::arcp::jobs::wire::Accepted;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, SessionId};
@@ -225,10 +226,10 @@ async fn delegate_held(
         let key = parent.job().key_id.zip(parent.job().owner.clone());
         let full = ctx.quotas.bar(key.as_ref().map_or(&principal, |key| &key.1));
         let owner = key.as_ref().map(|(_, owner)| owner.as_str());
-        let max_priority = limits::max_priority(&mut *tx, &principal, owner).await?;
-        let origin = Origin::Parent;
-        let submission =
-            Submission { ask, principal, key, trace: None, origin, rerun: None, full, max_priority };
+        let wanted = Priority::of_new(ask.priority, Some(parent.job()));
+        let max_priority = limits::max_priority(&mut *tx, Some(wanted), &principal, owner).await?;
+        let (trace, origin, rerun) = (None, Origin::Parent, None);
+        let submission = Submission { ask, principal, key, trace, origin, rerun, full, max_priority };
         accept(ctx, &mut tx, &mut locked, &known, &submission).await
     };
     let made = match judged {

@@ -30,13 +30,10 @@ impl JobWriter {
         let key = Some((caller.grant.key.id, caller.principal().to_owned()));
         let (principal, trace) = (caller.agent.clone(), caller.trace);
         let full = self.ctx.quotas.objection(caller);
-        // Anybody may ask for normal priority or less, and then there is nothing to look up, unless a parent's is inherited.
-        let is_high = ask.priority.map_or(ask.parent_id.is_some(), |asked| asked > Priority::default());
-        let max_priority = if is_high {
-            limits::max_priority(&self.ctx.pool, &principal, Some(caller.principal())).await?
-        } else {
-            None
-        };
+        // That of a parent may be inherited.
+        let wanted = ask.priority.or(ask.parent_id.is_none().then(Priority::default));
+        let owner = Some(caller.principal());
+        let max_priority = limits::max_priority(&self.ctx.pool, wanted, &principal, owner).await?;
         let submission = Submission { ask, principal, key, trace, origin, rerun: None, full, max_priority };
         submit_and_wait(self, submission).await
     }

@@ -156,7 +156,8 @@ async fn submit_again(
     drop(conn);
     let key = ask.key.as_deref().map(|key| reruns::job_key(job, &caller.agent, key));
     let mut again = reruns::again(job, asked, labels, ask.version, key, ctx.now())?;
-    let max_priority = limits::max_priority(&ctx.pool, &job.principal, job.owner.as_deref()).await?;
+    let max_priority =
+        limits::max_priority(&ctx.pool, again.priority, &job.principal, job.owner.as_deref()).await?;
     again.priority = again.priority.map(|before| max_priority.map_or(before, |most| before.min(most)));
     let rerun = records::reruns::Rerun { source: job.id, by: caller.agent.clone(), key: ask.key.clone() };
     let submission = Submission {
