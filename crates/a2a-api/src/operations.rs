@@ -8,12 +8,10 @@ use entente_domain::a2a::errors::{Failure, Fault};
 use entente_domain::a2a::requests::{SendRequest, TaskQuery, history};
 use entente_domain::a2a::submissions;
 use entente_domain::a2a::tasks::{Task, TaskState};
-use entente_domain::arcp::jobs::Job;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::JobId;
 use entente_domain::refusal::Code;
 use entente_http::live::{last_event_id, unreadable};
-use entente_kernel::Caller;
 use serde_json::value::RawValue;
 
 use crate::following::{Following, Form, Span, listener};
@@ -140,7 +138,7 @@ pub(crate) async fn cancel(visit: &Visit, id: &str) -> Result<Task, Failed> {
         return Err(ended().into());
     }
     let job = &loaded.conversation.job;
-    let by = canceller(&visit.caller, job);
+    let by = Canceller::of(&visit.caller, job);
     let reason = Some("Cancelled by its A2A client.".to_owned());
     match jobs::cancel(&visit.api.ctx, &visit.caller, job.id, by, reason, None).await.map_err(Failed::from) {
         Ok(job) if job.status.is_terminal() => {}
@@ -154,18 +152,6 @@ pub(crate) async fn cancel(visit: &Visit, id: &str) -> Result<Task, Failed> {
         Err(failed) => return Err(failed.about(id)),
     }
     visit.load(id).await?.task(visit, None, true).await
-}
-
-/// Returns the party as which the caller cancels a job: the session of a job that it submitted itself, or the operator.
-fn canceller(caller: &Caller, job: &Job) -> Canceller {
-    if !job.counted && job.principal == caller.agent {
-        return Canceller::Session(job.session_id);
-    }
-    if caller.has(Scope::Admin) {
-        return Canceller::Operator;
-    }
-    // No session has the nil id: the operation refuses the caller.
-    Canceller::Session(uuid::Uuid::nil().into())
 }
 
 /// Follows a task that is not over (§3.1.6); with `Last-Event-ID` also what has happened since.

@@ -179,12 +179,6 @@ impl From<Failure> for FailureBody {
     }
 }
 
-/// The session of a job as its submitter may know it. A schedule, and an operator who runs a job again, submit for somebody who was
-/// told no session; a job from a socket is cancelled there.
-fn session_for(caller: &Caller, job: &Job) -> Option<SessionId> {
-    (!job.counted && job.principal == caller.agent).then_some(job.session_id)
-}
-
 impl ListedBody {
     /// Builds the list items of jobs, with the workers that run them.
     ///
@@ -203,7 +197,7 @@ impl ListedBody {
                 priority: job.priority.get(),
                 claim: claims.remove(&job.id).map(|holding| HolderBody::new(holding, now)),
                 principal: all.then(|| job.principal.clone()),
-                session_id: session_for(caller, job),
+                session_id: job.session_for(&caller.agent),
                 ended_at: job.ended_at.filter(|_| all).map(clock::rfc3339),
                 labels: beside.labels,
                 failure: beside.failure.map(FailureBody::from),
@@ -390,7 +384,7 @@ impl JobBody {
             described: Described::new(job, &found.remaining),
             status: job.status,
             principal: job.principal.clone(),
-            session_id: session_for(caller, job),
+            session_id: job.session_for(&caller.agent),
             created_at: clock::rfc3339(job.created_at),
             last_event_seq: job.last_seq,
             attempt: job.attempt,
@@ -472,9 +466,7 @@ async fn cancel(
     let by = match session {
         Ok(Some(session)) => Canceller::Session(session),
         Ok(None) if asker.caller.has(Scope::Admin) => Canceller::Operator,
-        // No session has the nil id: `jobs::cancel` decides whether the job is unknown or the caller is
-        // refused.
-        Ok(None) | Err(_) => Canceller::Session(uuid::Uuid::nil().into()),
+        Ok(None) | Err(_) => Canceller::nobody(),
     };
     let job = jobs::cancel(&api.ctx, &asker.caller, id, by, said.reason.clone(), said.grace_sec).await?;
     let reason = job.cancel.map_or_else(|| said.reason.unwrap_or_default(), |cancel| cancel.reason);

@@ -18,7 +18,6 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::SessionId;
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::Caller;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -263,20 +262,6 @@ pub(super) fn told(job: &Job) -> String {
     format!("{} of {} is {over}{}.", job.id, job.agent, job.status.as_str())
 }
 
-/// Returns the party as which the caller cancels a job: the session of a job that it submitted itself, which REST and
-/// lists show to it alone, or the operator.
-pub(super) fn canceller(caller: &Caller, job: &Job) -> Canceller {
-    if !job.counted && job.principal == caller.agent {
-        return Canceller::Session(job.session_id);
-    }
-    if caller.has(Scope::Admin) { Canceller::Operator } else { nobody() }
-}
-
-/// Returns a session that no job has: `jobs::cancel` decides whether the job is unknown or the caller is refused.
-fn nobody() -> Canceller {
-    Canceller::Session(uuid::Uuid::nil().into())
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ListArgs {
@@ -341,7 +326,7 @@ async fn cancel_job(call: Call) -> ToolResult {
     let by = match said.session_id.as_deref().map(str::parse::<SessionId>) {
         Some(Ok(session)) => Canceller::Session(session),
         None if call.caller.has(Scope::Admin) => Canceller::Operator,
-        None | Some(Err(_)) => nobody(),
+        None | Some(Err(_)) => Canceller::nobody(),
     };
     let job = jobs::cancel(&call.ctx().arcp, &call.caller, id, by, said.reason, said.grace_s).await?;
     let summary = format!("{id} is to stop; it is {}.", job.status.as_str());

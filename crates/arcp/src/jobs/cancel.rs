@@ -10,6 +10,7 @@ use entente_domain::ids::{JobId, SessionId};
 use entente_domain::limits::TEXT_BYTES;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::{Caller, Outcome};
+use uuid::Uuid;
 
 use super::locked::{LockedJobs, over};
 use super::reading::observable;
@@ -25,6 +26,24 @@ pub enum Canceller {
     Session(SessionId),
     /// A caller with the scope `admin`.
     Operator,
+}
+
+impl Canceller {
+    /// Returns the party as which a caller cancels a job without naming a session: its submitter, or an operator.
+    #[must_use]
+    pub fn of(caller: &Caller, job: &Job) -> Self {
+        match job.session_for(&caller.agent) {
+            Some(session) => Self::Session(session),
+            None if caller.has(Scope::Admin) => Self::Operator,
+            None => Self::nobody(),
+        }
+    }
+
+    /// Returns a session that no job has: [`cancel`] decides whether the job is unknown or the caller is refused.
+    #[must_use]
+    pub fn nobody() -> Self {
+        Self::Session(Uuid::nil().into())
+    }
 }
 
 /// Cancels a job.

@@ -289,6 +289,13 @@ impl Job {
         Act::of_job(self.owner.clone(), &self.principal, &self.agent, self.intent_id, self.key_id)
     }
 
+    /// Returns the session that cancels the job, if this agent may know it: the job's submitter may, unless it submitted the job over a
+    /// socket, where it cancels it. A schedule, and an operator who runs a job again, submit for an agent that was told none.
+    #[must_use]
+    pub fn session_for(&self, agent: &str) -> Option<SessionId> {
+        (!self.counted && self.principal == agent).then_some(self.session_id)
+    }
+
     /// Requires that a worker's token is that of the current claim, which is lost the instant it expires,
     /// swept or not.
     ///

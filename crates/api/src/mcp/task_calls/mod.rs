@@ -9,6 +9,7 @@
 pub(super) mod handshake;
 
 use entente_arcp::jobs;
+use entente_arcp::jobs::Canceller;
 use entente_arcp_api::jobs::JobBody;
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::clock::rfc3339;
@@ -22,7 +23,7 @@ use rmcp::model::{CreateTaskResult, DetailedTask, MetaObject, Task, TaskPayload,
 use serde_json::{Map, Value, json};
 
 use super::asking::{asked, inbox};
-use super::jobs::{canceller, told as told_of_job};
+use super::jobs::told as told_of_job;
 use super::moments::{shown, told as told_of_moment};
 use super::{Answer, Call};
 
@@ -231,7 +232,7 @@ pub(super) async fn cancel(call: &Call, subject: Subject) -> Result<bool, Proble
     match subject {
         Subject::Job(id) => {
             let job = jobs::describe(&ctx.arcp, caller, id).await?.job;
-            jobs::cancel(&ctx.arcp, caller, id, canceller(caller, &job), None, None).await?;
+            jobs::cancel(&ctx.arcp, caller, id, Canceller::of(caller, &job), None, None).await?;
         }
         Subject::Moment(id) => {
             moments::withdraw(&ctx.moments, caller, id, None).await?;

@@ -14,7 +14,7 @@ use entente_domain::arcp::jobs::signals::SignalAsk;
 use entente_domain::arcp::jobs::wire::ErrorPayload;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::{IntentId, JobId, SessionId};
+use entente_domain::ids::{IntentId, JobId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::Outcome;
 use serde::Deserialize;
@@ -402,13 +402,7 @@ async fn cancel(api: web::Data<ApiState>, path: web::Path<String>, form: Form<Ca
     let id = job_id(&path)?;
     let (ctx, caller) = (&api.ctx.arcp, &form.visitor.caller);
     let job = jobs::describe(ctx, caller, id).await?.job;
-    let own = !job.counted && job.principal == caller.agent;
-    let by = match (own, caller.has(Scope::Admin)) {
-        (true, _) => Canceller::Session(job.session_id),
-        (false, true) => Canceller::Operator,
-        // No session has the nil id: the operation decides how it is refused.
-        (false, false) => Canceller::Session(SessionId::from(uuid::Uuid::nil())),
-    };
+    let by = Canceller::of(caller, &job);
     let grace = form.fields.grace_sec.unwrap_or_default();
     let said = Some(grace.trim()).filter(|text| !text.is_empty());
     let done = match said.map(str::parse::<i64>).transpose() {
