@@ -41,9 +41,11 @@ test: ## Run all checks: lints, tests, foreign clients; prints the time of each 
 	@scripts/setup.sh run
 	@scripts/test.py --setup $(AGAIN)
 
-test-one: ## Run the tests over HTTP whose names contain NAME: make test-one NAME=batches::
-	@test -n "$(NAME)" || { echo "name a test or a module: make test-one NAME=batches::"; exit 1; }
-	cargo test --test it -- $(NAME)
+test-one: ## Run the tests over HTTP whose names contain NAME: make test-one NAME=arcp::jobs
+	@test -n "$(NAME)" || { echo "name a test or a module: make test-one NAME=arcp::jobs"; exit 1; }
+	@# Of the programs in tests/it, only the one whose module the name begins with has to be compiled.
+	@suite=$$(grep -lE '^mod $(firstword $(subst ::, ,$(NAME)));' tests/it/suite_*.rs | sed 's/.*suite_\(.*\)\.rs/\1/'); \
+	cargo test --test "it-$${suite:-*}" -- $(NAME)
 
 unit: setup ## Run the Rust tests: the domain's properties, and the whole server over HTTP
 	@scripts/test.py rust
@@ -57,7 +59,7 @@ test-frameworks: ## Run agents of real frameworks with our Python client, and a 
 
 test-kafka: ## Run the tests of Kafka sinks at Tansu, a broker that keeps its log on the disk (10 min to compile it once)
 	@scripts/setup.sh tansu
-	ENTENTE_TEST_TANSU=$(CURDIR)/target/tansu/bin/tansu cargo test --quiet --test it -- sinks::kafka
+	ENTENTE_TEST_TANSU=$(CURDIR)/target/tansu/bin/tansu cargo test --quiet --test it-kernel -- sinks::kafka
 
 conform: setup ## Check the reference servers and this one with `entente conform`; the scores go to docs/conform.md
 	cargo build --quiet
@@ -111,11 +113,11 @@ fuzz: ## Fuzz the parser of envelopes for a minute (cargo install cargo-fuzz)
 	RUSTC_BOOTSTRAP=1 cargo fuzz run envelope -- -max_total_time=60 -max_len=8192
 
 soak: setup ## Run a longer crash test: 200 kills
-	ENTENTE_KILLS=200 cargo test --release --test it -- --nocapture ledger::
+	ENTENTE_KILLS=200 cargo test --release --test it-servers -- --nocapture ledger::
 
 chaos: ## Kill and cut off the primary of a Patroni cluster under load; installs Patroni, etcd and HAProxy (Debian)
 	@scripts/setup.sh chaos
-	cargo test --test it -- --ignored --nocapture ledger::failover::
+	cargo test --test it-servers -- --ignored --nocapture ledger::failover::
 
 clean: ## Remove build results; a private PostgreSQL's data stays
 	cargo clean

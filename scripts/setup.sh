@@ -64,19 +64,19 @@ has_postgres() {
   command -v initdb >/dev/null
 }
 
-# The same search as in tests/it/harness/pgbouncer.rs.
+# The same search as in tests/harness/src/peers/pgbouncer.rs.
 has_pgbouncer() {
   command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || [ -x /opt/homebrew/opt/pgbouncer/bin/pgbouncer ] ||
     [ -x /usr/local/opt/pgbouncer/bin/pgbouncer ]
 }
 
-# The same search as in tests/it/harness/nats.rs.
+# The same search as in tests/harness/src/peers/nats.rs.
 has_nats() {
   command -v nats-server >/dev/null || [ -x /usr/sbin/nats-server ] || [ -x /opt/homebrew/bin/nats-server ] ||
     [ -x /usr/local/bin/nats-server ]
 }
 
-# The same search as in tests/it/harness/program.rs.
+# The same search as in tests/harness/src/peers/program.rs.
 has_program() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/usr/local/sbin/$1" ]; }
 
 # The same search as in tests/web/kit.js.

@@ -133,7 +133,7 @@ class Run:
 
 
 def scratch():
-    """Returns the directory for temporary files, as an environment variable (`tests/it/harness/scratch.rs` does the
+    """Returns the directory for temporary files, as an environment variable (`tests/harness/src/peers/scratch.rs` does the
     same)."""
     if "TMPDIR" in os.environ or not MEMORY.is_dir():
         return {}

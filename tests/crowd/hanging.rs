@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Act, Receiver, Setup, World, json, send, subscribe, talk};
+use entente_harness::{Act, Receiver, Setup, World, json, send, subscribe, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_hangs_keeps_nobody_else_waiting() {

@@ -9,16 +9,9 @@ mod talking;
 mod threads;
 mod turns;
 
-use super::harness::{Client, Setup, Value, World, json};
-use crate::aee::envelopes::{mail, task_envelope, two, with};
-use crate::arcp::jobs::{Hand, id, status};
-
-impl World {
-    /// Runs the bridges until nothing is left to carry.
-    pub async fn carry(&self) {
-        while self.server.bridging.step().await.unwrap() > 0 {}
-    }
-}
+use entente_harness::envelopes::{mail, task_envelope, two, with};
+use entente_harness::jobs::{Hand, id, status};
+use entente_harness::{Client, Setup, Value, World, json};
 
 /// Starts a server with two agents, a bridge for the second one's tasks and a worker for their jobs.
 async fn bridged() -> (World, [Client; 3], Hand) {

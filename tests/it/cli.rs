@@ -12,6 +12,7 @@ mod following;
 mod log_filter;
 mod moments;
 mod prune;
+mod readme;
 mod schedules;
 mod sdk_workflows;
 mod staying;
@@ -23,7 +24,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use super::harness::{ANY, BundleFile, Receiver, Setup, Value, World, json, send, talk};
+use entente_harness::cli::{complaint, ran, refused_with, text, told};
+use entente_harness::{ANY, BundleFile, Receiver, Setup, Value, World, json, send, talk};
 
 /// Upper bound for anything that the server does on its own.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -38,46 +40,8 @@ fn run(world: Option<&World>, key: &str, arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn complaint(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("entente-cli-{}-{name}", std::process::id()))
-}
-
-/// Runs a command with `--json` against the test server, asserts success and returns the parsed output.
-pub async fn told(world: &World, key: &str, arguments: &[&str]) -> Value {
-    let output = ran(world, key, arguments).await;
-    assert!(output.status.success(), "{}", complaint(&output));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)))
-}
-
-/// Runs a command against the test server, asserts that it fails and returns its complaint.
-pub async fn refused_with(world: &World, key: &str, arguments: &[&str]) -> String {
-    let output = ran(world, key, arguments).await;
-    assert!(!output.status.success(), "{}", text(&output));
-    complaint(&output)
-}
-
-async fn ran(world: &World, key: &str, arguments: &[&str]) -> Output {
-    let (arguments, key) = (arguments.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>(), key.to_owned());
-    let url = format!("http://{}", world.address);
-    let output = tokio::task::spawn_blocking(move || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
-        command
-            .args(&arguments)
-            .arg("--json")
-            .env_clear()
-            .env("ENTENTE_URL", url)
-            .env("ENTENTE_API_KEY", key);
-        command.output().unwrap()
-    });
-    output.await.unwrap()
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use entente_domain::ids::MessageId;
 use futures_util::future::join_all;
 
-use crate::harness::{Client, Setup, Sse, Value, World, json, talk};
+use entente_harness::{Client, Setup, Sse, Value, World, json, talk};
 
 async fn live() -> World {
     World::with(Setup::live()).await

@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use self::load::Load;
-use crate::harness::process::{KEY, Launch, Place, Process};
-use crate::harness::{Client, Reply, Value};
+use entente_harness::process::{KEY, Launch, Place, Process};
+use entente_harness::{Client, Reply, Value};
 
 /// Default number of kills.
 const KILLS: u32 = 20;

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use entente_api::app;
 
-use super::harness::{Value, World, conformity};
+use entente_harness::{Value, World, conformity};
 
 /// Returns the operations of a document: path, method, operation.
 pub fn operations(document: &Value) -> Vec<(String, String, Value)> {

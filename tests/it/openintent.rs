@@ -23,3 +23,4 @@ pub(crate) mod tasks;
 pub(crate) mod tool_grants;
 pub(crate) mod triggers;
 pub(crate) mod vaults;
+mod waits;

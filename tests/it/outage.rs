@@ -23,8 +23,8 @@ use entente_store::private::Private;
 use futures_util::future::join_all;
 use sqlx::ConnectOptions as _;
 
-use crate::harness::process::{KEY, Place, key_of};
-use crate::harness::{Client, Cluster, Setup, Sse, Value, World, json, send_number, talk};
+use entente_harness::process::{KEY, Place, key_of};
+use entente_harness::{Client, Cluster, Setup, Sse, Value, World, json, send_number, talk};
 
 /// Starts an in-process server on a PostgreSQL that the test stops and starts. It is not the shared one, which
 /// other tests need.

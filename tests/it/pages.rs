@@ -3,132 +3,16 @@
 
 mod budgets;
 mod charts;
+mod dashboard;
 mod inboxes;
 mod jobs;
 mod queues;
 mod records;
 mod search;
 
-use std::net::SocketAddr;
-
-use super::harness::{World, http, json, send, talk};
-use crate::kernel::people::logged_in;
-
-/// A headless browser: it keeps its cookie, and sends the site that its forms come from.
-pub struct Browser {
-    http: reqwest::Client,
-    base: String,
-    site: String,
-    host: Option<String>,
-    /// Its login cookie.
-    pub cookie: Option<String>,
-}
-
-/// A response to the browser.
-#[derive(Debug)]
-pub struct Page {
-    pub status: u16,
-    pub text: String,
-    /// The `Location` header.
-    pub location: String,
-    /// The `Set-Cookie` header.
-    pub cookie: String,
-    pub retry_after: u64,
-    pub headers: reqwest::header::HeaderMap,
-}
-
-impl Page {
-    /// Returns the text between two others.
-    pub fn between(&self, from: &str, to: &str) -> String {
-        let rest = self.text.split_once(from).unwrap_or_else(|| panic!("no `{from}` in {}", self.text)).1;
-        rest.split_once(to).unwrap().0.trim().to_owned()
-    }
-
-    fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
-    }
-}
-
-impl Browser {
-    pub fn new(address: SocketAddr) -> Self {
-        let (base, site) = (format!("http://{address}"), "same-origin".to_owned());
-        Self { http: http(), base, site, host: None, cookie: None }
-    }
-
-    /// Sets the site of the browser's forms: another site, or this one.
-    pub fn from(&mut self, site: &str) -> &mut Self {
-        site.clone_into(&mut self.site);
-        self
-    }
-
-    /// Makes the browser address the server by another host name.
-    pub fn called(self, host: &str) -> Self {
-        Self { host: Some(host.to_owned()), ..self }
-    }
-
-    pub async fn get(&mut self, path: &str) -> Page {
-        let request = self.http.get(format!("{}{path}", self.base));
-        self.send(request).await
-    }
-
-    /// Submits a form.
-    pub async fn post(&mut self, path: &str, pairs: &[(&str, &str)]) -> Page {
-        let body: Vec<String> =
-            pairs.iter().map(|(name, value)| format!("{name}={}", escape(value))).collect();
-        let request = self.http.post(format!("{}{path}", self.base)).body(body.join("&"));
-        let request = request
-            .header("content-type", "application/x-www-form-urlencoded")
-            .header("sec-fetch-site", self.site.clone());
-        self.send(request).await
-    }
-
-    /// Submits a form from the page `on`, with that page's token.
-    pub async fn act(&mut self, path: &str, on: &str, pairs: &[(&str, &str)]) -> Page {
-        let page = self.get(on).await;
-        let token = page.between("name=\"token\" value=\"", "\"");
-        let mut all = vec![("token", token.as_str())];
-        all.extend_from_slice(pairs);
-        self.post(path, &all).await
-    }
-
-    async fn send(&mut self, mut request: reqwest::RequestBuilder) -> Page {
-        if let Some(host) = &self.host {
-            request = request.header("host", host);
-        }
-        if let Some(cookie) = &self.cookie {
-            request = request.header("cookie", format!("theme=dark; entente={cookie}"));
-        }
-        let response = request.send().await.unwrap();
-        let headers = response.headers().clone();
-        let header = |name: &str| headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
-        let cookie = header("set-cookie");
-        if let Some((_, rest)) = cookie.split_once("entente=") {
-            self.cookie = Some(rest.split(';').next().unwrap().to_owned()).filter(|key| !key.is_empty());
-        }
-        Page {
-            status: response.status().as_u16(),
-            location: header("location"),
-            cookie,
-            retry_after: header("retry-after").parse().unwrap_or(0),
-            text: response.text().await.unwrap(),
-            headers,
-        }
-    }
-}
-
-fn escape(text: &str) -> String {
-    text.bytes()
-        .map(
-            |byte| {
-                if byte.is_ascii_alphanumeric() {
-                    char::from(byte).to_string()
-                } else {
-                    format!("%{byte:02X}")
-                }
-            },
-        )
-        .collect()
-}
+use entente_harness::browser::Browser;
+use entente_harness::people::logged_in;
+use entente_harness::{World, http, json, send, talk};
 
 #[tokio::test]
 async fn every_page_is_shut_to_strangers_and_keeps_to_itself() {
@@ -337,8 +221,8 @@ async fn a_question_that_cannot_be_read_is_never_shown_as_one() {
     let agent = world.agent("agent.a").await;
     let mut browser = logged_in(&world, "human.ada", false).await;
     let told = json!({ "fallback_text": "Shall <i>1.4</i> ship?" });
-    let broken = crate::moments::ask(&agent, told).await["id"].as_str().unwrap().to_owned();
-    let whole = crate::moments::ask(&agent, json!({})).await["id"].as_str().unwrap().to_owned();
+    let broken = entente_harness::moments::ask(&agent, told).await["id"].as_str().unwrap().to_owned();
+    let whole = entente_harness::moments::ask(&agent, json!({})).await["id"].as_str().unwrap().to_owned();
     let uuid = broken.parse::<entente_domain::ids::MomentId>().unwrap().uuid();
     let cases = [
         ("no JSON", "{", "Ship release 1.4"),
@@ -378,7 +262,7 @@ async fn only_the_person_who_is_asked_gets_the_form() {
     let mut ada = logged_in(&world, "human.ada", false).await;
     let mut ben = logged_in(&world, "human.ben", false).await;
     let mut root = logged_in(&world, "human.root", true).await;
-    let moment = crate::moments::ask(&agent, json!({})).await;
+    let moment = entente_harness::moments::ask(&agent, json!({})).await;
     let path = format!("/inbox/{}", moment["id"].as_str().unwrap());
     assert_eq!(ben.get(&path).await.status, 404);
     let seen = root.get(&path).await;
@@ -389,9 +273,9 @@ async fn only_the_person_who_is_asked_gets_the_form() {
     assert_eq!(ben.act(&format!("{path}/answer"), "/inbox", &answer).await.status, 404);
     assert_eq!(root.act(&format!("{path}/answer"), "/inbox", &answer).await.status, 403);
     // Viewing a question, however often, neither answers nor records anything.
-    let before = agent.get(&crate::moments::at(&moment)).await.ok();
+    let before = agent.get(&entente_harness::moments::at(&moment)).await.ok();
     assert_eq!(ada.get(&path).await.status, 200);
-    assert_eq!(agent.get(&crate::moments::at(&moment)).await.ok(), before);
+    assert_eq!(agent.get(&entente_harness::moments::at(&moment)).await.ok(), before);
     // An answer to a different version of the question is refused.
     let stale = [("kind", "option"), ("option", "0"), ("digest", "sha256:00")];
     let page = ada.act(&format!("{path}/answer"), &path, &stale).await;
@@ -401,7 +285,7 @@ async fn only_the_person_who_is_asked_gets_the_form() {
     assert_eq!(ada.act(&format!("{path}/answer"), &path, &unsaid).await.status, 422);
     let done = ada.act(&format!("{path}/answer"), &path, &answer).await;
     assert_eq!((done.status, done.location), (303, path.clone()));
-    let found = agent.get(&crate::moments::at(&moment)).await.ok();
+    let found = agent.get(&entente_harness::moments::at(&moment)).await.ok();
     assert_eq!((&found["state"], &found["resolution"]["resolved_via"]), (&json!("resolved"), &json!("web")));
     world.end().await;
 }
@@ -420,7 +304,7 @@ async fn a_page_hears_that_it_is_no_longer_true_until_its_login_ends() {
         let first = next(stream.chunk().await.unwrap());
         assert!(first.contains("event: changed"), "{first}");
         // The event says that something changed, but not what.
-        crate::moments::ask(&ann, json!({ "corr": path })).await;
+        entente_harness::moments::ask(&ann, json!({ "corr": path })).await;
         let second = next(stream.chunk().await.unwrap());
         assert!(second.contains("event: changed") && !second.contains("agent.ann"), "{second}");
         assert_ne!(first, second);
@@ -428,7 +312,7 @@ async fn a_page_hears_that_it_is_no_longer_true_until_its_login_ends() {
         assert!(stream.chunk().await.is_err(), "{path} goes on after the login has ended");
     }
     // Everyone with access to a question can follow it, asked or not; nobody else can.
-    let moment = crate::moments::ask(&ann, json!({ "corr": "one" })).await;
+    let moment = entente_harness::moments::ask(&ann, json!({ "corr": "one" })).await;
     let path = format!("/inbox/{}/stream", moment["id"].as_str().unwrap());
     assert_eq!(logged_in(&world, "human.ben", false).await.get(&path).await.status, 404);
     let root = logged_in(&world, "human.root", true).await;
@@ -436,7 +320,9 @@ async fn a_page_hears_that_it_is_no_longer_true_until_its_login_ends() {
     let open = http().get(format!("http://{}{path}", world.address)).header("cookie", cookie);
     let mut stream = open.send().await.unwrap();
     let first = stream.chunk().await.unwrap();
-    ann.post(&format!("{}/withdraw", crate::moments::at(&moment)), json!({ "reason": "over" })).await.ok();
+    ann.post(&format!("{}/withdraw", entente_harness::moments::at(&moment)), json!({ "reason": "over" }))
+        .await
+        .ok();
     assert_ne!(stream.chunk().await.unwrap(), first);
     world.end().await;
 }

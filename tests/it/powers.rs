@@ -4,8 +4,8 @@
 mod opened;
 
 use self::opened::OPENED;
-use crate::harness::{Client, Value, World, json, talk};
-use crate::kernel::keys::{Made, key};
+use entente_harness::keys::{Made, key};
+use entente_harness::{Client, Value, World, json, talk};
 
 /// Creates a key with every scope but one.
 async fn without(world: &World, admin: &Client, scope: &str) -> Made {

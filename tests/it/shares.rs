@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use socket2::{Domain, Socket, Type};
 use tokio::time::sleep;
 
-use crate::harness::{ANY, Client, Setup, Value, World, ids, json, talk};
+use entente_harness::{ANY, Client, Setup, Value, World, ids, json, talk};
 
 /// Maximum bytes of a page, and of a page that is read while other large ones are under way; including a little for
 /// the JSON around the items.

@@ -13,10 +13,10 @@ use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 use entente_domain::ids::IntentId;
 
 use self::traces::traces;
-use crate::aee::envelopes::{task_envelope, with};
-use crate::harness::socket::Socket;
-use crate::harness::{Receiver, Setup, Value, World, json, subscribe, talk};
-use crate::kernel::agents::registered;
+use entente_harness::agents::registered;
+use entente_harness::envelopes::{task_envelope, with};
+use entente_harness::socket::Socket;
+use entente_harness::{Receiver, Setup, Value, World, json, subscribe, talk};
 
 /// Number of due rows per preparation.
 const DUE: u64 = 5;
@@ -25,7 +25,7 @@ const DUE: u64 = 5;
 const UNBOUNDED: [Sweep; 2] = [Sweep::Heartbeats, Sweep::KeyUses];
 
 /// These need a special set-up and are tested in `triggers/hearing.rs`, `federation.rs`, `vaults.rs`,
-/// `events/retention.rs`, `spending.rs`, `waits.rs`, `loops`, `bridges/imports.rs` and `inbox/levels.rs`.
+/// `events/retention.rs`, `spending.rs`, `openintent/waits.rs`, `loops`, `bridges/imports.rs` and `inbox/levels.rs`.
 const ELSEWHERE: [Sweep; 15] = [
     Sweep::InboxRings,
     Sweep::InboxEntries,

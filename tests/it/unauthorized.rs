@@ -20,8 +20,8 @@ use entente_api::app;
 
 use self::bodies::body;
 use self::places::Places;
-use super::harness::{Client, Value, World, json};
 use super::openapi::operations;
+use entente_harness::{Client, Value, World, json};
 
 /// Public operations that need no key. At `/arcp` the first frame carries it (`arcp_sessions.rs`).
 const OPEN: &[&str] = &[
@@ -141,7 +141,7 @@ const NOBODYS: &[&str] = &[
     "POST /api/v1/moments/deliberations",
 ];
 
-async fn call(client: &Client, method: &str, places: &Places, template: &str) -> super::harness::Reply {
+async fn call(client: &Client, method: &str, places: &Places, template: &str) -> entente_harness::Reply {
     let mut body = body(template);
     let on_intents = ["v1/tasks", "v1/plans", "v1/coordinators", "v1/decisions", "federation/dispatch"];
     if on_intents.iter().any(|end| template.ends_with(end)) {

@@ -1,7 +1,7 @@
 //! Agent cards (A2A §8) and the versions of the protocol (§3.6).
 
 use super::{ECHO, brief, call, done, echo, failed, refused, visitor};
-use crate::harness::{Setup, World, json};
+use entente_harness::{Setup, World, json};
 
 const CARD: &str = "//a2a/echo/.well-known/agent-card.json";
 

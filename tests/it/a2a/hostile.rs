@@ -1,7 +1,7 @@
 //! Requests that are none, too large, or not for this caller.
 
 use super::{ECHO, brief, call, done, echo, failed, refused, visitor};
-use crate::harness::{Value, World, json};
+use entente_harness::{Value, World, json};
 
 #[tokio::test]
 async fn what_is_no_request_is_told_so() {

@@ -1,7 +1,7 @@
 //! Lists of tasks (A2A §3.1.4).
 
 use super::{ECHO, brief, done, echo, failed, further, get, refused, state, texts, visitor};
-use crate::harness::{Setup, Value, World, json};
+use entente_harness::{Setup, Value, World, json};
 
 fn ids(page: &Value) -> Vec<String> {
     page["tasks"].as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap().to_owned()).collect()

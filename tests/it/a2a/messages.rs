@@ -1,8 +1,8 @@
 //! Messages and tasks (A2A §3.1, §3.4): a message is a job, a further one a signal, and what the worker says is the task.
 
 use super::{ECHO, brief, call, done, echo, failed, further, get, message, refused, state, texts, visitor};
-use crate::arcp::jobs::status;
-use crate::harness::{Setup, World, json};
+use entente_harness::jobs::status;
+use entente_harness::{Setup, World, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_becomes_a_job_and_its_result_an_artifact() {

@@ -8,8 +8,8 @@ mod older;
 mod pushes;
 mod streams;
 
-use crate::arcp::jobs::Hand;
-use crate::harness::{Client, Reply, Value, World, json};
+use entente_harness::jobs::Hand;
+use entente_harness::{Client, Reply, Value, World, json};
 
 /// URL of the agent that the tests talk to.
 const ECHO: &str = "//a2a/echo";

@@ -1,7 +1,7 @@
 //! Clients of A2A 0.3, which name no version: other methods and members, the same tasks.
 
 use super::{ECHO, call, done, echo, failed, state};
-use crate::harness::{Value, World, json};
+use entente_harness::{Value, World, json};
 
 /// Returns the parameters of a message of 0.3, after which the call does not wait.
 fn message(id: &str, parts: &Value) -> Value {

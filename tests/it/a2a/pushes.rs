@@ -4,8 +4,8 @@ use super::{ECHO, brief, done, echo, failed, further, get, refused, state, visit
 mod places;
 mod shares;
 
-use crate::arcp::jobs::Hand;
-use crate::harness::{Act, Client, Got, Receiver, Setup, Value, World, json};
+use entente_harness::jobs::Hand;
+use entente_harness::{Act, Client, Got, Receiver, Setup, Value, World, json};
 
 /// Returns the parameters of a message with a receiver, after which the call does not wait.
 fn with_receiver(id: &str, receiver: &Receiver) -> Value {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::{ECHO, brief, done, echo, failed, further, message, refused, state, visitor};
-use crate::harness::{Client, Setup, Value, World, http, json};
+use entente_harness::{Client, Setup, Value, World, http, json};
 
 /// A stream of frames without names.
 struct Frames {

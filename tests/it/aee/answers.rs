@@ -8,9 +8,9 @@ use entente_kernel::Caller;
 use entente_kernel::identity::authentication;
 use tokio_util::sync::CancellationToken;
 
-use crate::aee::envelopes::{mail, task_envelope, two, with};
 use crate::aee::rules::envelope;
-use crate::harness::{Value, World, json};
+use entente_harness::envelopes::{mail, task_envelope, two, with};
+use entente_harness::{Value, World, json};
 
 /// The server's entity name in these tests.
 const SERVER: &str = "service.entente";

@@ -3,11 +3,11 @@
 use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
-use crate::aee::envelopes::{answer, mail, task_envelope, two, with};
-use crate::harness::{Client, Receiver, Reply, Setup, Value, World, json, subscribe};
-use crate::kernel::keys::key;
-use crate::kernel::people::logged_in;
-use crate::pages::Browser;
+use entente_harness::browser::Browser;
+use entente_harness::envelopes::{answer, mail, task_envelope, two, with};
+use entente_harness::keys::key;
+use entente_harness::people::logged_in;
+use entente_harness::{Client, Receiver, Reply, Setup, Value, World, json, subscribe};
 
 /// Returns a client with its own key for a person.
 async fn person(world: &World, id: &str) -> Client {

@@ -8,9 +8,9 @@ use entente_domain::aee::envelopes::signing::{Sig, SigningKey, decode, sign};
 use entente_domain::aee::envelopes::{Envelope, check};
 use entente_domain::identity::signatures::Signer;
 
-use crate::aee::envelopes::task_envelope;
-use crate::harness::{Client, Setup, Value, World, json};
-use crate::kernel::identities::key;
+use entente_harness::envelopes::task_envelope;
+use entente_harness::identities::key;
+use entente_harness::{Client, Setup, Value, World, json};
 
 fn pair(kid: &str, signer: &Signer) -> Value {
     json!({ "kid": kid, "algorithm": "ed25519", "public_key": signer.public_key() })

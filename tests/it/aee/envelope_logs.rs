@@ -1,7 +1,7 @@
 //! Logged envelope lines (AEE §7.2): stored byte for byte and independently, readable only by their sender, and
 //! kept for a limited time.
 
-use crate::harness::{Client, Reply, Setup, Value, World, json};
+use entente_harness::{Client, Reply, Setup, Value, World, json};
 
 fn line(n: usize) -> String {
     format!(r#"{{"v":"1","id":"line-{n:05}","type":"event","from":"agent.ada","intent":"ops.log"}}"#)

@@ -10,43 +10,8 @@ pub mod trust;
 
 use entente_domain::clock::rfc3339;
 
-use crate::harness::{Client, Setup, Value, World, json};
-
-/// Returns a task that is valid now.
-pub fn task_envelope(world: &World, id: &str, (from, to): (&str, &str)) -> Value {
-    json!({
-        "v": "1", "id": id, "ts": rfc3339(world.ctx().now()), "type": "task", "from": from, "to": to,
-        "intent": "ops.backup.check", "corr": "thread-00000001", "reply_to": null, "priority": "normal", "payload": { "n": 1 },
-    })
-}
-
-/// Returns the envelope with these members replaced.
-#[expect(clippy::needless_pass_by_value, reason = "`json!` makes one at each call")]
-pub fn with(mut envelope: Value, more: Value) -> Value {
-    envelope.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    envelope
-}
-
-/// Returns the reply to a task.
-pub fn answer(world: &World, id: &str, task: &Value, kind: &str) -> Value {
-    let (from, to) = (task["to"].as_str().unwrap(), task["from"].as_str().unwrap());
-    let more = json!({ "type": kind, "reply_to": task["id"], "corr": task["corr"] });
-    with(task_envelope(world, id, (from, to)), more)
-}
-
-/// Returns the contents of a mailbox as `(seq, envelope)`.
-pub async fn mail(client: &Client, entity: &str) -> Vec<(i64, Value)> {
-    let page = client.get(&format!("/aee/mailboxes/{entity}")).await.ok();
-    let items = page["items"].as_array().unwrap().iter();
-    items.map(|item| (item["seq"].as_i64().unwrap(), item["envelope"].clone())).collect()
-}
-
-/// Starts a server with two agents.
-pub async fn two() -> (World, Client, Client) {
-    let world = World::start().await;
-    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
-    (world, ada, bob)
-}
+use entente_harness::envelopes::{answer, mail, task_envelope, two, with};
+use entente_harness::{Setup, Value, World, json};
 
 #[tokio::test]
 async fn an_envelope_lies_in_its_recipients_mailbox_as_it_was_sent() {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sqlx::{ConnectOptions as _, Executor as _};
 
-use crate::aee::envelopes::{mail, task_envelope, two, with};
-use crate::harness::{Cluster, Sse, Value, json};
+use entente_harness::envelopes::{mail, task_envelope, two, with};
+use entente_harness::{Cluster, Sse, Value, json};
 
 #[tokio::test]
 async fn a_mailbox_is_read_with_a_cursor_and_taken_out() {

@@ -8,7 +8,7 @@ use entente_domain::aee::envelopes::Priority;
 use entente_domain::aee::envelopes::quotas::Rates;
 use entente_domain::refusal::Code;
 
-use crate::harness::{Setup, World};
+use entente_harness::{Setup, World};
 
 fn quotas(urgent: u32, high: u32, total: u32) -> Quotas {
     Quotas::new(Rates { urgent, high, total })

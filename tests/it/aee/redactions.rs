@@ -4,9 +4,9 @@
 use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
-use crate::aee::envelopes::{answer, mail, task_envelope, two, with};
-use crate::harness::{Client, Value, World, json};
-use crate::kernel::webhooks::pushes::trap;
+use entente_harness::envelopes::trap;
+use entente_harness::envelopes::{answer, mail, task_envelope, two, with};
+use entente_harness::{Client, Value, World, json};
 
 /// Starts a server with two agents and a redaction rule between them.
 async fn apart(more: Value) -> (World, Client, Client, Client) {

@@ -7,8 +7,8 @@ use entente_domain::aee::envelopes::Envelope;
 use entente_domain::aee::envelopes::policy::judge;
 use entente_domain::refusal::Code;
 
-use crate::aee::envelopes::task_envelope;
-use crate::harness::{Setup, Value, World, json};
+use entente_harness::envelopes::task_envelope;
+use entente_harness::{Setup, Value, World, json};
 
 /// Returns a well-formed envelope.
 #[expect(clippy::needless_pass_by_value, reason = "`json!` makes one at each call")]

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 
-use crate::arcp::jobs::{Hand, id};
-use crate::harness::socket::{FEATURES, Socket, hello};
-use crate::harness::{Client, Setup, World, json};
+use entente_harness::jobs::{Hand, id};
+use entente_harness::socket::{FEATURES, Socket, hello};
+use entente_harness::{Client, Setup, World, json};
 
 /// Starts a server with an echo agent and its worker; returns them with the key of a client.
 pub async fn world() -> (World, Hand, &'static str) {
@@ -126,7 +126,7 @@ async fn a_feature_that_was_not_agreed_on_is_not_used_by_either_side() {
     hand.events(&claimed, told).await.ok();
     hand.tell(&claimed, "result", json!({ "result_id": claimed["result_id"] })).await.ok();
     let got = socket.numbered(2).await;
-    assert_eq!(crate::harness::socket::seqs(&got), [1, 2]);
+    assert_eq!(entente_harness::socket::seqs(&got), [1, 2]);
     assert_eq!(got[0]["payload"]["kind"], "log");
     assert_eq!((&got[1]["type"], &got[1]["payload"]["result"]), (&json!("job.result"), &json!("together")));
     assert!(got[1]["payload"].get("result_id").is_none());
@@ -163,7 +163,7 @@ async fn heartbeats_go_both_ways_and_count_for_nothing() {
     hand.tell(&claimed, "result", json!({ "result": 1 })).await.ok();
     let mut again = socket.resume(&world, key, 0).await;
     let got = again.numbered(2).await;
-    assert_eq!(crate::harness::socket::seqs(&got), [1, 2]);
+    assert_eq!(entente_harness::socket::seqs(&got), [1, 2]);
     assert_eq!(got[1]["job_id"], job["job_id"]);
     drop(again);
     world.end().await;
@@ -184,7 +184,7 @@ async fn a_list_is_the_clients_own_filtered_and_in_pages() {
     let frame = socket.ask("session.list_jobs", json!({ "limit": 3, "cursor": null })).await;
     assert_eq!(frame["type"], "session.jobs");
     let first = &frame["payload"];
-    let ids = |page: &crate::harness::Value| -> Vec<String> {
+    let ids = |page: &entente_harness::Value| -> Vec<String> {
         page["jobs"].as_array().unwrap().iter().map(|job| id(job).to_owned()).collect()
     };
     let mut seen = ids(first);

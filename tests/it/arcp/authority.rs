@@ -1,21 +1,14 @@
 //! The authority of a person's key: keys and passwords that an operator sets for a person cannot answer until the
 //! person takes them over, and the answer names its authority.
 
-use crate::harness::{Client, Value, World, json};
-use crate::kernel::people::{log_in, logged_in, person};
-use crate::moments::{ask, at, dialogue, free_text, option, resolve, told};
-use crate::pages::Browser;
+use entente_harness::browser::Browser;
+use entente_harness::moments::{ask, at, dialogue, free_text, option, resolve, told};
+use entente_harness::people::given_key;
+use entente_harness::people::{log_in, logged_in, person};
+use entente_harness::{Value, World, json};
 
 const GIVEN: &str = "correct horse battery staple";
 const OWN: &str = "another four words altogether";
-
-/// Creates a key for a person as an admin and returns it.
-pub async fn given_key(admin: &Client, person: &str) -> String {
-    admin.post("/principals", json!({ "id": person, "kind": "human" })).await;
-    let made = admin.post(&format!("/principals/{person}/keys"), json!({ "scopes": null })).await.is(201);
-    assert_eq!(made["record"]["authority"], json!({ "basis": "given_key", "let_in_by": "service.dev" }));
-    made["key"].as_str().unwrap().to_owned()
-}
 
 /// Returns the key that the terminal page creates.
 async fn from_page(browser: &mut Browser, pairs: &[(&str, &str)]) -> String {

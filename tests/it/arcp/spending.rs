@@ -7,22 +7,10 @@ mod races;
 mod stops;
 mod thresholds;
 
-use crate::arcp::jobs::{Hand, id};
-use crate::harness::{Client, Value, World, json};
-use crate::mcp::{Era, Mcp};
-
-/// Creates a budget of USD.
-pub(crate) async fn budget(admin: &Client, scope: &str, limit: Value, more: Value) -> Value {
-    let mut body = json!({ "scope": scope, "unit": "USD", "limit": limit });
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    admin.post("/budgets", body).await.is(201)
-}
-
-/// Use of a budget: limit, spent, reserved and left.
-pub(crate) async fn usage(admin: &Client, budget: &Value) -> [Value; 4] {
-    let found = admin.get(&format!("/budgets/{}", budget["id"].as_str().unwrap())).await.ok();
-    ["limit", "spent", "reserved", "left"].map(|member| found["usage"][member].clone())
-}
+use entente_harness::jobs::{Hand, id};
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::spending::{budget, usage};
+use entente_harness::{Client, Value, World, json};
 
 /// Submits a job that may do everything and has no budget of its own, and claims it.
 pub(super) async fn running(client: &Client, hand: &Hand, more: Value) -> Value {
@@ -317,9 +305,9 @@ async fn only_admins_make_budgets_and_others_see_their_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn costs_and_windows_are_kept_as_long_as_was_said() {
-    let setup = crate::harness::Setup {
+    let setup = entente_harness::Setup {
         settings: vec![("ENTENTE_SPEND_RETENTION_DAYS", "2")],
-        ..crate::harness::Setup::default()
+        ..entente_harness::Setup::default()
     };
     let world = World::with(setup).await;
     let (admin, any) = (world.admin().await, world.any());

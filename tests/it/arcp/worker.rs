@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::time::sleep;
 
-use crate::arcp::jobs::id;
-use crate::harness::desk::{AGENTS, Desk, Hand, PATIENCE};
-use crate::harness::process::{KEY, Launch, Place};
-use crate::harness::{ANY, Setup, Value, World, json};
+use entente_harness::desk::{AGENTS, Desk, Hand, PATIENCE};
+use entente_harness::jobs::id;
+use entente_harness::process::{KEY, Launch, Place};
+use entente_harness::{ANY, Setup, Value, World, json};
 
 async fn live() -> World {
     World::with(Setup::live()).await

@@ -10,10 +10,10 @@ use entente_kernel::identity::authentication;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::arcp::jobs::Hand;
-use crate::harness::{BundleFile, Client, Setup, Value, World, json, send, talk};
-use crate::kernel::identities::{key, proved, register};
-use crate::moments::{ask, at, free_text, option, resolve};
+use entente_harness::identities::{key, proved, register};
+use entente_harness::jobs::Hand;
+use entente_harness::moments::{ask, at, free_text, option, resolve};
+use entente_harness::{BundleFile, Client, Setup, Value, World, json, send, talk};
 
 /// An intent with something of every kind.
 pub struct Scene {

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use crate::arcp::jobs::{Hand, id, status};
-use crate::harness::{Client, Setup, Value, World, json};
-use crate::kernel::keys::key;
-use crate::openintent::triggers::{did, intents, now, path, trigger};
+use entente_harness::jobs::{Hand, id, status};
+use entente_harness::keys::key;
+use entente_harness::triggers::{did, intents, now, path, trigger};
+use entente_harness::{Client, Setup, Value, World, json};
 
 /// Returns a schedule with a job.
 fn nightly(job: &Value, more: &Value) -> Value {

@@ -3,11 +3,11 @@
 use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
-use super::super::harness::{Value, json};
 use super::bridged;
-use crate::aee::envelopes::trust::signed;
-use crate::aee::envelopes::{mail, task_envelope, with};
-use crate::kernel::identities::key;
+use entente_harness::envelopes::signed;
+use entente_harness::envelopes::{mail, task_envelope, with};
+use entente_harness::identities::key;
+use entente_harness::{Value, json};
 
 #[tokio::test]
 async fn a_task_with_something_left_out_is_done_and_who_asked_hears_of_it() {

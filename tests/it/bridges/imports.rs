@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::bundles::Scene;
-use crate::harness::{BundleFile, Client, Reply, Setup, Value, World, json};
+use entente_harness::{BundleFile, Client, Reply, Setup, Value, World, json};
 
 /// Two servers that know nothing of each other, and a bundle of the first.
 struct Two {

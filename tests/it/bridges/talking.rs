@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::harness::{Client, Value, World, json, send, talk};
 use super::{change, count};
-use crate::aee::envelopes::{mail, task_envelope, two, with};
+use entente_harness::envelopes::{mail, task_envelope, two, with};
+use entente_harness::{Client, Value, World, json, send, talk};
 
 /// Lists the messages of a channel.
 async fn said(client: &Client, channel: &str) -> Vec<Value> {

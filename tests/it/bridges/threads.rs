@@ -1,13 +1,13 @@
 //! One line of time: a task, its job, the decision about it and its result stand in the log of one intent, and a mirror
 //! shows both envelopes with their senders.
 
-use super::super::harness::{Client, Setup, Value, World, json, talk};
 use super::{bridged, change, count};
-use crate::aee::envelopes::consent::core_signed;
-use crate::aee::envelopes::{answer, mail, task_envelope, two, with};
-use crate::arcp::jobs::id;
-use crate::kernel::identities::key;
-use crate::moments::{ask, option, resolve, told as events_of};
+use entente_harness::envelopes::core_signed;
+use entente_harness::envelopes::{answer, mail, task_envelope, two, with};
+use entente_harness::identities::key;
+use entente_harness::jobs::id;
+use entente_harness::moments::{ask, option, resolve, told as events_of};
+use entente_harness::{Client, Setup, Value, World, json, talk};
 
 async fn messages(client: &Client, channel: &str) -> Vec<Value> {
     client.get(&format!("/channels/{channel}/messages")).await.ok().as_array().unwrap().clone()

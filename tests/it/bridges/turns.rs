@@ -1,12 +1,12 @@
 //! Turns: everything that an agent does between two thoughts, in one request; all of it or nothing.
 
-use crate::aee::envelopes::{mail, task_envelope, with};
-use crate::arcp::jobs::{Hand, id, kinds, status};
-use crate::cli::told;
-use crate::harness::{Client, Value, World, json, send, talk};
-use crate::kernel::inbox::{follow, numbers, open, read};
-use crate::mcp::{Era, Mcp};
-use crate::openintent::governance::governed;
+use entente_harness::cli::told;
+use entente_harness::envelopes::{mail, task_envelope, with};
+use entente_harness::governance::governed;
+use entente_harness::inbox::{follow, numbers, open, read};
+use entente_harness::jobs::{Hand, id, kinds, status};
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Client, Value, World, json, send, talk};
 
 /// An agent in the middle of its work: bob has a worker with a running job and a reservation, an inbox with two messages,
 /// and a pending job.

@@ -13,8 +13,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{complaint, text};
-use crate::harness::process::Place;
-use crate::harness::{Client, Value, World, json, send, talk};
+use entente_harness::process::Place;
+use entente_harness::{Client, Value, World, json, send, talk};
 
 /// Time within which a hook ends, whatever happens: its own limit and the start of the program.
 const LIMIT: Duration = Duration::from_secs(9);

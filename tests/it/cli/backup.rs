@@ -10,13 +10,13 @@ use entente_store::private::Private;
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{complaint, text};
-use crate::harness::process::{Launch, Place, key_of};
-use crate::harness::{
+use entente_harness::process::{Launch, Place, key_of};
+use entente_harness::vaults::call;
+use entente_harness::vaults::grant;
+use entente_harness::vaults::{SECRET, credential, vault};
+use entente_harness::{
     Client, Cluster, Receiver, Setup, Sse, VAULT_KEY, Value, World, json, send_number, talk,
 };
-use crate::openintent::invocations::call;
-use crate::openintent::tool_grants::grant;
-use crate::openintent::vaults::{SECRET, credential, vault};
 
 /// Runs the program in its own directory, without the settings of whoever runs the tests.
 async fn entente(place: &Place, arguments: &[&str], settings: &[(&str, &str)]) -> Output {

@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{complaint, text};
-use crate::harness::{Client, Setup, Value, World, json};
 use altering::{Altering, Wrong};
+use entente_harness::{Client, Setup, Value, World, json};
 
 /// Upper bound for the end of a command whose server does not answer.
 const SOON: Duration = Duration::from_secs(15);

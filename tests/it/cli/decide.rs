@@ -3,12 +3,12 @@
 use std::process::Command;
 
 use super::complaint;
-use crate::aee::envelopes::{mail, task_envelope, with};
-use crate::harness::terminal::Terminal;
-use crate::harness::{Client, Value, World, json};
-use crate::kernel::people::logged_in;
-use crate::moments::{ask, at, expire_due, option, resolve};
-use crate::pages::Browser;
+use entente_harness::browser::Browser;
+use entente_harness::envelopes::{mail, task_envelope, with};
+use entente_harness::moments::{ask, at, expire_due, option, resolve};
+use entente_harness::people::logged_in;
+use entente_harness::terminal::Terminal;
+use entente_harness::{Client, Value, World, json};
 
 const PROMPT: &str = "1-2, t, d, a) ask for detail, n) next, q) quit: ";
 

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::process::{Place, free_address};
-use crate::harness::{Client, json};
+use entente_harness::process::{Place, free_address};
+use entente_harness::{Client, json};
 
 /// A server for development on a private PostgreSQL, with the keys that it printed.
 struct Dev {

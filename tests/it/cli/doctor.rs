@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{complaint, text};
-use crate::harness::process::Place;
-use crate::harness::{Cluster, Nats, PgBouncer, json};
+use entente_harness::process::Place;
+use entente_harness::{Cluster, Nats, PgBouncer, json};
 
 /// Runs the program in its own directory.
 fn entente(place: &Place, command: &str, settings: &[(&str, &str)]) -> Output {

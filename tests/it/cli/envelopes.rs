@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use super::{Setup, Value, World, complaint, json, run, scratch, talk, text};
-use crate::aee::envelopes as post;
+use entente_harness::envelopes as post;
 
 /// Runs `entente envelope` with this standard input.
 fn fed(arguments: &[&str], input: &str) -> Output {

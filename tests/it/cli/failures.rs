@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
 use super::{complaint, run, text};
-use crate::harness::{ANY, Setup, Value, World, json, talk};
+use entente_harness::{ANY, Setup, Value, World, json, talk};
 
 const NONE: &str = "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F";
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use super::{complaint, text};
-use crate::harness::{Setup, World, json};
+use entente_harness::{Setup, World, json};
 
 /// Runs a command as agent.ada.
 async fn ran(world: &World, arguments: &[&str]) -> Output {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::process::{Launch, Place, key_of};
-use crate::harness::{Client, Cluster, Setup, World, json};
+use entente_harness::process::{Launch, Place, key_of};
+use entente_harness::{Client, Cluster, Setup, World, json};
 
 /// How long a line that should not be written is waited for.
 const SILENCE: Duration = Duration::from_millis(400);

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
 use super::{complaint, text, told};
-use crate::harness::{Value, World, json};
-use crate::moments::{ask, at, option, question, resolve};
+use entente_harness::moments::{ask, at, option, question, resolve};
+use entente_harness::{Value, World, json};
 
 /// Runs a command with this JSON on standard input.
 async fn given(world: &World, key: &str, arguments: &[&str], input: &Value) -> Output {

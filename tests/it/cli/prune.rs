@@ -3,8 +3,8 @@
 use std::process::{Command, Output};
 
 use super::{complaint, text};
-use crate::arcp::jobs::{Hand, id};
-use crate::harness::{Cluster, Value, World, json};
+use entente_harness::jobs::{Hand, id};
+use entente_harness::{Cluster, Value, World, json};
 
 /// Runs the program on the database of a test's server.
 async fn pruned(world: &World, arguments: &[&str], settings: &[(&str, &str)]) -> Output {

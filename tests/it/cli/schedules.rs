@@ -1,9 +1,9 @@
 //! Schedules of jobs, thresholds of budgets and limits of priority from the command line.
 
 use super::{refused_with, told};
-use crate::arcp::jobs::Hand;
-use crate::harness::{World, json};
-use crate::kernel::keys::key;
+use entente_harness::jobs::Hand;
+use entente_harness::keys::key;
+use entente_harness::{World, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_submits_jobs_and_is_looked_after() {

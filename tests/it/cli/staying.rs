@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::Client;
+use entente_harness::Client;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_stays_until_it_is_interrupted() {

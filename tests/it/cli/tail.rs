@@ -10,8 +10,8 @@ use entente_domain::clock::Timestamp;
 use tokio::time::sleep;
 
 use super::{Duration, PATIENCE};
-use crate::harness::terminal::Terminal;
-use crate::harness::{ANY, Client, Setup, Value, World, json, send, talk};
+use entente_harness::terminal::Terminal;
+use entente_harness::{ANY, Client, Setup, Value, World, json, send, talk};
 
 /// Pause between two messages while a follower is not there yet.
 const PAUSE: Duration = Duration::from_millis(50);

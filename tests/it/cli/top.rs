@@ -2,10 +2,10 @@
 
 use std::process::{Command, Output};
 
-use crate::cli::{complaint, text};
-use crate::harness::process::free_address;
-use crate::harness::terminal::Terminal;
-use crate::harness::{Setup, Value, World, json};
+use entente_harness::cli::{complaint, text};
+use entente_harness::process::free_address;
+use entente_harness::terminal::Terminal;
+use entente_harness::{Setup, Value, World, json};
 
 fn command(world: &World, key: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));

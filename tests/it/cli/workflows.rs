@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use super::{complaint, run, scratch, text};
-use crate::harness::{ANY, Client, Value, World, json};
+use entente_harness::{ANY, Client, Value, World, json};
 
 /// Returns the example from the repository.
 fn example() -> String {

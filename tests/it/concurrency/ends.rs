@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::{clients, id, list, live, number};
-use crate::harness::{Sse, json, talk};
+use entente_harness::{Sse, json, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_channel_is_closed_once_and_nothing_is_sent_after() {

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use super::mixed::check_line;
 use super::{clients, id, live, talker};
-use crate::harness::{Client, Sse, Value, World, json, talk};
+use entente_harness::{Client, Sse, Value, World, json, talk};
 
 /// Posts `count` events one after the other and asserts that their places in the chain rise.
 async fn poster(client: &Client, who: usize, intent: &str, count: u64) -> Vec<Value> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use futures_util::future::join_all;
 
 use super::{clients, id, live};
-use crate::harness::{Client, Sse, Value, World, json, talk};
+use entente_harness::{Client, Sse, Value, World, json, talk};
 
 const ROUNDS: usize = 12;
 

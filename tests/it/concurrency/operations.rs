@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 
 use super::mixed::check_line;
 use super::{clients, id, live};
-use crate::harness::{Client, Value, World, json, talk};
+use entente_harness::{Client, Value, World, json, talk};
 
 const ROUNDS: usize = 8;
 

@@ -12,7 +12,7 @@ use entente_kernel::identity::seeds;
 use entente_runtime::environment::SharedClock;
 use tokio::time::{sleep, timeout};
 
-use crate::harness::{Client, Cluster, Receiver, Sse, json, subscribe, talk};
+use entente_harness::{Client, Cluster, Receiver, Sse, json, subscribe, talk};
 
 /// A clock that panics while it is broken.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 mod talking;
 
-use crate::harness::{Client, Setup, Value, World, json, talk};
+use entente_harness::{Client, Setup, Value, World, json, talk};
 
 async fn grant(client: &Client, intent: &str, who: &str, level: &str) -> Value {
     client

@@ -7,19 +7,11 @@ mod handovers;
 mod sessions;
 mod strict;
 
-use crate::harness::{Client, Value, World, json};
+use entente_harness::agents::registered;
+use entente_harness::{Value, World, json};
 
 fn ids(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|agent| agent["agent_id"].as_str().unwrap()).collect()
-}
-
-/// Registers an agent under its own key and returns its client.
-pub async fn registered(world: &World, id: &str, more: Value) -> Client {
-    let client = world.agent(id).await;
-    let mut ask = json!({ "agent_id": id });
-    ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    client.post("/agents/register", ask).await.is(200);
-    client
 }
 
 #[tokio::test(flavor = "multi_thread")]

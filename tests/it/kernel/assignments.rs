@@ -1,6 +1,6 @@
 //! Assignments and delegations (RFC-0001, OI-11.5.2): only an agent that is assigned to the intent itself hands it on.
 
-use crate::harness::{Client, Value, World, json, talk};
+use entente_harness::{Client, Value, World, json, talk};
 
 async fn assign(client: &Client, intent: &str, agent: &str) -> Value {
     client.post(&format!("/intents/{intent}/agents"), json!({ "agent_id": agent })).await.is(200)

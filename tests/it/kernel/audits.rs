@@ -1,7 +1,7 @@
 //! Audited channels (RFC-0021 §6): messages in the hash chain.
 
-use crate::harness::{Setup, Sse, World, json, send, talk};
-use crate::kernel::people::logged_in;
+use entente_harness::people::logged_in;
+use entente_harness::{Setup, Sse, World, json, send, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn audited_messages_are_in_the_log() {

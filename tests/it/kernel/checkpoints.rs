@@ -4,7 +4,7 @@ use entente_domain::identity::signatures::PublicKey;
 use entente_domain::ids::IntentId;
 use entente_domain::log::checkpoints::Checkpoint;
 
-use crate::harness::{Client, Setup, Value, World, ids, json, talk};
+use entente_harness::{Client, Setup, Value, World, ids, json, talk};
 
 /// Creates an intent with this many notes and returns its id.
 async fn noted(client: &Client, notes: usize) -> String {

@@ -1,8 +1,8 @@
 //! Departures (RFC-0016, RFC-0021 §7.2): draining and deregistering, and the effects on an agent's channels and
 //! pending requests.
 
-use crate::harness::{Client, Value, World, json, talk};
-use crate::kernel::agents::registered;
+use entente_harness::agents::registered;
+use entente_harness::{Client, Value, World, json, talk};
 
 async fn send(client: &Client, channel: &str, body: Value) -> String {
     let sent = client.post(&format!("/channels/{channel}/messages"), body).await.is(201);

@@ -2,7 +2,7 @@
 
 use entente_api::app;
 
-use crate::harness::{Setup, Value, World, json};
+use entente_harness::{Setup, Value, World, json};
 
 /// Each feature with a route that it requires. The list is independent of the code, so that a removed or moved
 /// route is noticed.

@@ -2,8 +2,11 @@
 
 mod caching;
 mod compression;
+mod config;
+mod egress;
 mod head;
 mod metrics;
 mod pooling;
 mod routing;
+mod secrets;
 mod tls;

@@ -4,7 +4,7 @@
 mod retention;
 pub(crate) mod search;
 
-use crate::harness::{BundleFile, Client, Value, World, json};
+use entente_harness::{BundleFile, Client, Value, World, json};
 
 async fn intent(client: &Client) -> String {
     client.post("/intents", json!({ "title": "t" })).await.ok()["id"].as_str().unwrap().to_owned()
@@ -228,7 +228,7 @@ async fn time_never_goes_back_along_a_log() {
 async fn many_at_once_take_their_places_one_after_the_other() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
-    let (intent, channel) = crate::harness::talk(&ada, json!({ "options": { "audit": true } })).await;
+    let (intent, channel) = entente_harness::talk(&ada, json!({ "options": { "audit": true } })).await;
     let path = format!("/intents/{intent}/events");
     let posts = (0..20).map(|n| ada.post(&path, json!({ "event_type": "n", "payload": { "n": n } })));
     let messages = format!("/channels/{channel}/messages");

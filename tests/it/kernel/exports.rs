@@ -3,7 +3,7 @@
 use entente_domain::openintent::intents::export::{Export, Report};
 use serde_json::Map;
 
-use crate::harness::{BundleFile, Client, Value, World, json};
+use entente_harness::{BundleFile, Client, Value, World, json};
 
 /// Creates an intent with six events, the last two of which do not change it.
 async fn six(ada: &Client) -> String {

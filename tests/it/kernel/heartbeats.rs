@@ -1,7 +1,7 @@
 //! Heartbeats (RFC-0016): their effects, and the effects of silence.
 
-use crate::harness::{Client, Value, World, json};
-use crate::kernel::agents::registered;
+use entente_harness::agents::registered;
+use entente_harness::{Client, Value, World, json};
 
 const SHORT: &str = r#"{"interval_seconds":10,"unhealthy_after_seconds":30,"dead_after_seconds":60}"#;
 

@@ -1,28 +1,10 @@
 //! Agents' keys (RFC-0018): registration by a signed challenge, rotation signed by the old key, revocation by the
 //! agent's principal, and signatures.
 
-use entente_domain::identity::signatures::{Signer, statement};
+use entente_domain::identity::signatures::Signer;
 
-use crate::harness::{Client, Setup, Value, World, json, send, talk};
-
-/// Returns the test key of this number.
-pub fn key(n: u8) -> Signer {
-    Signer::from_seed(&[n; 32])
-}
-
-/// Registers an agent's key and returns the identity.
-pub async fn register(client: &Client, agent: &str, signer: &Signer) -> Value {
-    let path = format!("/agents/{agent}/identity");
-    let opened = client.post(&path, json!({ "public_key": signer.public_key() })).await.is(200);
-    let challenge = opened["challenge"].as_str().unwrap();
-    let answer = json!({ "challenge": challenge, "signature": signer.sign(challenge).show() });
-    client.post(&format!("{path}/challenge"), answer).await.is(201)
-}
-
-/// Returns a key's signature over a value.
-fn by(signer: &Signer, value: &Value) -> String {
-    signer.sign(statement(value)).show()
-}
+use entente_harness::identities::{by, key, proved, register};
+use entente_harness::{Setup, Value, World, json, send, talk};
 
 fn rotation(old: &Signer, new: &Signer) -> Value {
     let mut body =
@@ -211,20 +193,6 @@ async fn a_key_ends_the_instant_its_time_runs_out() {
     let again = register(&ada, "agent.ada", &key(2)).await;
     assert_eq!(again["keys"][0]["ended_by"], "replaced");
     world.end().await;
-}
-
-/// Returns an event with its proof as a client makes it (`crates/domain/src/log/README.md`, "What agents sign").
-pub fn proved(intent: &str, actor: &str, text: &str, signer: &Signer) -> Value {
-    let mut proof = json!({
-        "type": "Ed25519Signature2026", "created": "2026-11-21T08:00:00Z",
-        "verification_method": signer.public_key().did(),
-    });
-    let payload = json!({ "text": text });
-    let form = json!({
-        "intent_id": intent, "event_type": "note", "actor": actor, "payload": payload, "proof": proof,
-    });
-    proof["signature"] = json!(by(signer, &form));
-    json!({ "event_type": "note", "actor": actor, "payload": payload, "proof": proof })
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,36 +2,9 @@
 //! valid. `revocations.rs` covers revocation, `powers.rs` permissions, `rates.rs` rate limits.
 
 use entente_domain::identity::keys::Presented;
-use entente_domain::ids::Chance;
 
-use crate::harness::{Client, Reply, Value, World, json};
-
-/// A key created through the API.
-pub struct Made {
-    /// A client that uses it.
-    pub client: Client,
-    /// The key itself.
-    pub secret: String,
-    /// Its record from the response.
-    pub record: Value,
-}
-
-impl Made {
-    /// Returns the path of the key's record.
-    pub fn path(&self) -> String {
-        format!("/keys/{}", self.record["id"].as_str().unwrap())
-    }
-}
-
-/// Creates a key for a principal, and the principal if it does not exist.
-pub async fn key(world: &World, admin: &Client, principal: &str, ask: Value) -> Made {
-    let kind = principal.split('.').next().unwrap();
-    let made = admin.post("/principals", json!({ "id": principal, "kind": kind })).await;
-    assert!(matches!(made.status, 201 | 409), "{}", made.text);
-    let made = admin.post(&format!("/principals/{principal}/keys"), ask).await.is(201);
-    let secret = made["key"].as_str().unwrap().to_owned();
-    Made { client: world.client(&secret), secret, record: made["record"].clone() }
-}
+use entente_harness::keys::{Chosen, forgeries, key};
+use entente_harness::{Client, Reply, Value, World, json};
 
 /// Returns a key's current expiry from the list.
 async fn end(admin: &Client, record: &Value) -> Value {
@@ -126,31 +99,9 @@ async fn both_headers_are_equal() {
     world.end().await;
 }
 
-/// Random bits that begin with chosen values; with those of another key's public part they yield a well-formed
-/// forgery.
-struct Chosen(std::sync::Mutex<Vec<u128>>);
-
-impl Chance for Chosen {
-    fn bits(&self) -> u128 {
-        self.0.lock().unwrap().pop().unwrap_or(7)
-    }
-}
-
 /// Returns a key with the public part of another, its own secret and a valid checksum.
 fn forged(original: &str) -> String {
     forgeries(original, 1, 0).next().unwrap()
-}
-
-/// Returns `count` such keys, each with another secret.
-pub fn forgeries(original: &str, count: u128, from: u128) -> impl Iterator<Item = String> {
-    const DIGITS: &str = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    let public = original[4..16].chars();
-    let bits = public.fold(0, |n, digit| n * 62 + DIGITS.find(digit).unwrap() as u128);
-    (from..from + count).map(move |n| {
-        let forgery = Presented::mint(&Chosen(std::sync::Mutex::new(vec![n, bits]))).reveal();
-        assert!(Presented::parse(&forgery).is_some(), "its form is right");
-        forgery
-    })
 }
 
 #[tokio::test(flavor = "multi_thread")]

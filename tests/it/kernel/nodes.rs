@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use entente_domain::ids::MessageId;
 use futures_util::future::join_all;
 
-use crate::harness::process::{KEY, Launch, Place};
-use crate::harness::{Cluster, Sse, TestBus, Value, World, json, send_number, talk};
+use entente_harness::process::{KEY, Launch, Place};
+use entente_harness::{Cluster, Sse, TestBus, Value, World, json, send_number, talk};
 
 /// Declares each of these tests once per bus.
 macro_rules! on_both_buses {
     ($($name:ident),+ $(,)?) => {
         mod on_postgres {
-            use crate::harness::TestBus;
+            use entente_harness::TestBus;
             $(
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $name() {
@@ -26,7 +26,7 @@ macro_rules! on_both_buses {
             )+
         }
         mod on_nats {
-            use crate::harness::TestBus;
+            use entente_harness::TestBus;
             $(
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $name() {

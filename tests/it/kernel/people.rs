@@ -5,41 +5,11 @@ mod providers;
 use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
-use crate::harness::{Client, Setup, World, http, json};
-use crate::pages::{Browser, Page};
+use entente_harness::browser::{Browser, Page};
+use entente_harness::people::{log_in, logged_in, person};
+use entente_harness::{Setup, World, http, json};
 
 const WORDS: &str = "correct horse battery staple";
-
-/// Creates a person without any key; returns the admin.
-pub async fn person(world: &World, id: &str) -> Client {
-    let admin = world.admin().await;
-    admin.post("/principals", json!({ "id": id, "kind": "human" })).await.is(201);
-    admin
-}
-
-/// Returns a browser with a logged-in person.
-pub async fn logged_in(world: &World, id: &str, admin: bool) -> Browser {
-    let by = world.admin().await;
-    by.post("/principals", json!({ "id": id, "kind": "human" })).await;
-    let made = by.post(&format!("/people/{id}/links"), json!({ "admin": admin })).await.is(201);
-    let mut browser = Browser::new(world.address);
-    let page = browser.post(made["path"].as_str().unwrap(), &[]).await;
-    assert_eq!((page.status, page.location.as_str()), (303, "/inbox"), "{}", page.text);
-    browser
-}
-
-/// Creates `many` links and advances the clock to their expiry.
-pub async fn lapsed(world: &World, many: u64) {
-    let admin = person(world, "human.ada").await;
-    for _ in 0..many {
-        admin.post("/people/human.ada/links", json!({ "expires_in": 60 })).await.is(201);
-    }
-    world.clock.advance(60);
-}
-
-pub async fn log_in(browser: &mut Browser, name: &str, password: &str) -> Page {
-    browser.post("/login", &[("name", name), ("password", password), ("next", "/dashboard")]).await
-}
 
 #[tokio::test]
 async fn a_password_opens_the_pages_and_logging_out_shuts_them() {

@@ -1,7 +1,7 @@
 //! Principals: creation, lookup and valid names.
 
-use crate::harness::{Value, World, json};
-use crate::kernel::keys::key;
+use entente_harness::keys::key;
+use entente_harness::{Value, World, json};
 
 fn ids(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|principal| principal["id"].as_str().unwrap()).collect()

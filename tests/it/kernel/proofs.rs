@@ -3,8 +3,8 @@
 use entente_domain::identity::signatures::statement;
 use entente_domain::ids::IntentId;
 
-use crate::harness::{Value, World, json, talk};
-use crate::kernel::identities::{key, proved, register};
+use entente_harness::identities::{key, proved, register};
+use entente_harness::{Value, World, json, talk};
 
 /// Returns a message with its proof as a client makes it.
 fn signed(channel: &str, n: u8, by: u8) -> Value {

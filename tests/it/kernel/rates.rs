@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::harness::{Reply, Setup, World, json};
-use crate::kernel::keys::key;
+use entente_harness::keys::key;
+use entente_harness::{Reply, Setup, World, json};
 
 fn number(reply: &Reply, header: &str) -> u64 {
     reply.header(header).parse().unwrap()

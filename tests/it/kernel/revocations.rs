@@ -14,8 +14,9 @@ use entente_kernel::identity::grants::Memory;
 use entente_kernel::{Grant, Grants};
 use entente_runtime::metrics::Metrics;
 
-use crate::harness::{Setup, Sse, World, json, talk};
-use crate::kernel::keys::{key, shut};
+use crate::kernel::keys::shut;
+use entente_harness::keys::key;
+use entente_harness::{Setup, Sse, World, json, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_key_ends_at_once_with_its_streams() {
@@ -56,7 +57,7 @@ async fn a_key_revoked_while_it_is_verified_is_not_remembered() {
             crowd.push(key(&world, &admin, &format!("agent.{n}"), json!({})).await.client);
         }
         let late = key(&world, &admin, &format!("agent.late{round}"), json!({})).await;
-        let ask = |client: crate::harness::Client| tokio::spawn(async move { client.get("/intents").await });
+        let ask = |client: entente_harness::Client| tokio::spawn(async move { client.get("/intents").await });
         let crowd: Vec<_> = crowd.into_iter().map(ask).collect();
         let first = ask(late.client.clone());
         tokio::time::sleep(Duration::from_millis(40)).await;

@@ -7,7 +7,7 @@ use sqlx::ConnectOptions as _;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::harness::{Client, Cluster};
+use entente_harness::{Client, Cluster};
 
 /// Runs `entente serve`; returns its output, the printed key, and the status of a request with `try_key` or else
 /// the printed key.

@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 
-use crate::harness::{Setup, World, json};
+use entente_harness::{Setup, World, json};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -133,7 +133,7 @@ async fn whoever_began_a_trace_decides_whether_it_is_measured() {
     let quiet = ada.with("traceparent", &PARENT.replace("-01", "-00"));
     let quiet = quiet.post("/intents", json!({ "title": "quiet" })).await.ok();
     let loud = ada.with("traceparent", PARENT).post("/intents", json!({ "title": "loud" })).await.ok();
-    let trace = async |intent: &crate::harness::Value| {
+    let trace = async |intent: &entente_harness::Value| {
         let log = ada.get(&format!("/intents/{}/events", intent["id"].as_str().unwrap())).await.ok();
         log[0].get("trace_id").cloned()
     };

@@ -12,7 +12,7 @@ mod seeing;
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Client, Event, Setup, Sse, World, json, send, talk};
+use entente_harness::{Client, Event, Setup, Sse, World, json, send, talk};
 
 /// Starts a server with background tasks, which streams need, and so on the system clock.
 async fn live(settings: &[(&'static str, &'static str)]) -> World {

@@ -9,8 +9,8 @@ use entente_domain::log::checkpoints::Checkpoint;
 use entente_domain::log::events::{Event, hash};
 use sqlx::AssertSqlSafe;
 
-use crate::harness::{BundleFile, Client, Setup, Value, World, json};
-use crate::kernel::identities::{key, proved, register};
+use entente_harness::identities::{key, proved, register};
+use entente_harness::{BundleFile, Client, Setup, Value, World, json};
 
 /// Creates an intent with seven events, the fourth of which is signed by its actor; returns its id and its UUID.
 async fn seven(ada: &Client) -> (String, String) {

@@ -1,7 +1,7 @@
 //! Traces (RFC-0020): a request's trace id is in everything that it records and can be searched across intents.
 
 use super::events::kinds;
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";

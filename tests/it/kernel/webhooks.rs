@@ -10,7 +10,7 @@ pub(crate) mod sinks;
 use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 use entente_domain::ids::EndpointId;
 
-use crate::harness::{Got, Receiver, Value, World, ids, json, send, subscribe, talk};
+use entente_harness::{Got, Receiver, Value, World, ids, json, send, subscribe, talk};
 
 fn types(got: &[Got]) -> Vec<String> {
     let types = got.iter().map(|one| one.body()["type"].as_str().unwrap().to_owned());
@@ -173,7 +173,7 @@ async fn a_subscription_is_shown_listed_changed_and_deleted() {
 
 #[tokio::test]
 async fn bad_subscriptions_are_refused_and_leave_nothing() {
-    let world = World::with(crate::harness::Setup {
+    let world = World::with(entente_harness::Setup {
         settings: vec![("ENTENTE_WEBHOOKS_PER_PRINCIPAL", "2")],
         ..Default::default()
     })

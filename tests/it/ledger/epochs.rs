@@ -12,9 +12,9 @@ use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
 use super::pause;
-use crate::harness::process::{Launch, Place, Process, key_of};
-use crate::harness::{Client, Cluster, Reply, Setup, Value, World, json};
-use crate::openintent::governance::governed;
+use entente_harness::governance::governed;
+use entente_harness::process::{Launch, Place, Process, key_of};
+use entente_harness::{Client, Cluster, Reply, Setup, Value, World, json};
 
 /// Default number of expiries.
 const EXPIRIES: i64 = 400;

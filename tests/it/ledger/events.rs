@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Run;
-use crate::harness::{Client, Value, json};
+use entente_harness::{Client, Value, json};
 
 /// Number of clients that post events.
 pub const POSTERS: u64 = 3;

@@ -2,7 +2,7 @@
 //! Patroni cluster with a synchronous standby is killed, cut off from everybody, and cut off from all but its clients.
 //! Afterwards everything acknowledged is there once and in order, and no reader has a gap.
 //!
-//! `make chaos` runs it; `tests/it/harness/patroni.rs` says what is real and what is emulated.
+//! `make chaos` runs it; `tests/harness/src/peers/patroni.rs` says what is real and what is emulated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,8 @@ use tokio::time::{sleep, timeout};
 
 use super::Run;
 use super::load::Load;
-use crate::harness::patroni::{Cut, Node, Patroni};
-use crate::harness::process::{KEY, Launch, Place, Process, free_address};
+use entente_harness::patroni::{Cut, Node, Patroni};
+use entente_harness::process::{KEY, Launch, Place, Process, free_address};
 
 /// What happens to the primary.
 #[derive(Debug, Clone, Copy)]

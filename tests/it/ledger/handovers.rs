@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 
 use super::insist;
 use super::pair::{LOOK, Pair};
-use crate::harness::{Client, Reply, Value, json, talk};
+use entente_harness::{Client, Reply, Value, json, talk};
 
 /// Default number of kills.
 const KILLS: u32 = 10;

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::PATIENCE;
-use crate::harness::{Act, Client, Receiver, json, subscribe};
+use entente_harness::{Act, Client, Receiver, json, subscribe};
 
 /// A receiver with its secret.
 pub struct Hook {

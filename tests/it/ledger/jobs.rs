@@ -13,8 +13,8 @@ use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{PATIENCE, Run, insist, kill_repeatedly, kills};
-use crate::harness::process::{KEY, Launch, Place};
-use crate::harness::{Client, Value, json};
+use entente_harness::process::{KEY, Launch, Place};
+use entente_harness::{Client, Value, json};
 
 /// Number of submitting clients, and of concurrent jobs per client.
 const SUBMITTERS: u64 = 4;

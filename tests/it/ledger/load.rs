@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::readers::{Heard, follow, poll};
 use super::{PATIENCE, Run, events, hooks, post};
-use crate::harness::{Client, Sse, Value, json, talk};
+use entente_harness::{Client, Sse, Value, json, talk};
 
 /// Number of sending clients.
 const CLIENTS: u64 = 8;

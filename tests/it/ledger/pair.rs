@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::pause;
-use crate::harness::process::{Launch, Place, Process, key_of};
-use crate::harness::{Client, Cluster, Setup, World};
+use entente_harness::process::{Launch, Place, Process, key_of};
+use entente_harness::{Client, Cluster, Setup, World};
 
 /// The servers, and a world of the test's own on their database.
 pub(super) struct Pair {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use entente_domain::clock::rfc3339;
 
 use super::Run;
-use crate::harness::{Client, Value, json};
+use entente_harness::{Client, Value, json};
 
 /// Number of clients that send envelopes.
 pub const SENDERS: u64 = 3;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Run;
-use crate::harness::{Client, Sse};
+use entente_harness::{Client, Sse};
 
 /// The messages that a reader received.
 pub struct Heard {

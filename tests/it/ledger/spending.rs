@@ -11,9 +11,9 @@ use std::time::Instant;
 use futures_util::future::join_all;
 
 use super::{insist, pause};
-use crate::arcp::spending::{budget, usage};
-use crate::harness::process::{KEY, Launch, Place, Process};
-use crate::harness::{Client, Cluster, Setup, Value, World, json};
+use entente_harness::process::{KEY, Launch, Place, Process};
+use entente_harness::spending::{budget, usage};
+use entente_harness::{Client, Cluster, Setup, Value, World, json};
 
 /// Default limit of the widest budget in cents.
 const CENTS: u64 = 1_000;

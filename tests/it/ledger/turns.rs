@@ -13,8 +13,8 @@ use futures_util::future::join_all;
 
 use super::insist;
 use super::pair::{LOOK, Pair};
-use crate::arcp::jobs::Hand;
-use crate::harness::{Client, Value, json, talk};
+use entente_harness::jobs::Hand;
+use entente_harness::{Client, Value, json, talk};
 
 /// Default number of kills.
 const KILLS: u32 = 10;

@@ -1,7 +1,7 @@
 //! Arguments of tools: JSON text in place of objects and lists, and errors that name the tool's own arguments.
 
 use super::{Era, Mcp};
-use crate::harness::{Value, World, json, talk};
+use entente_harness::{Value, World, json, talk};
 
 #[tokio::test]
 async fn json_text_is_understood_where_an_object_or_a_list_belongs() {

@@ -5,8 +5,8 @@ use entente_domain::clock::rfc3339;
 
 use super::tools::fits;
 use super::{ERAS, Era, Mcp};
-use crate::harness::socket::Socket;
-use crate::harness::{Setup, Value, World, json, talk};
+use entente_harness::socket::Socket;
+use entente_harness::{Setup, Value, World, json, talk};
 
 fn question() -> Value {
     json!({

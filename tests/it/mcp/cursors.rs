@@ -1,19 +1,8 @@
 //! Cursors that the server keeps: an agent continues where it was, on every server, and an answer that got lost is repeated.
 
 use super::{Era, Mcp};
-use crate::aee::envelopes::task_envelope;
-use crate::harness::{Client, Setup, Value, World, json, send_number, talk};
-
-/// Creates unused cursors.
-pub async fn lapsed(world: &World, many: u64) {
-    let ada = world.agent("agent.ada").await;
-    let mcp = Mcp::new(&ada, Era::Stateless);
-    let channel = talk(&ada, json!({})).await.1;
-    for n in 0..many {
-        mcp.ok("read_messages", json!({ "channel": channel, "cursor": format!("c{n}") })).await;
-    }
-    world.clock.advance(30 * 24 * 3600 + 1);
-}
+use entente_harness::envelopes::task_envelope;
+use entente_harness::{Client, Setup, Value, World, json, send_number, talk};
 
 /// Reads a channel, and returns the messages' numbers and the answer's cursor.
 async fn read(mcp: &Mcp, channel: &str, cursor: &str) -> (Vec<u64>, String) {

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use super::{Era, Mcp};
-use crate::aee::envelopes::task_envelope;
-use crate::harness::{Setup, Value, World, json, talk};
+use entente_harness::envelopes::task_envelope;
+use entente_harness::{Setup, Value, World, json, talk};
 
 async fn live() -> World {
     World::with(Setup::live()).await

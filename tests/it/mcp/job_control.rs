@@ -2,9 +2,9 @@
 
 use super::tools::fits;
 use super::{Era, Mcp};
-use crate::arcp::jobs::Hand;
-use crate::arcp::spending::{budget, usage};
-use crate::harness::{World, json};
+use entente_harness::jobs::Hand;
+use entente_harness::spending::{budget, usage};
+use entente_harness::{World, json};
 
 #[tokio::test]
 async fn an_agent_signals_its_job_and_runs_it_again() {

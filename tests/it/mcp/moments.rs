@@ -7,8 +7,8 @@ use futures_util::future::join;
 
 use super::tools::{fits, listed};
 use super::{ERAS, Era, Mcp, meta};
-use crate::harness::{Client, Value, World, json};
-use crate::moments::{at, dialogue, free_text, option, question, resolve, with};
+use entente_harness::moments::{at, dialogue, free_text, option, question, resolve, with};
+use entente_harness::{Client, Value, World, json};
 
 /// Returns the arguments of a question to Ada.
 fn ask(more: Value) -> Value {

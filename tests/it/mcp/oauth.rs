@@ -9,9 +9,9 @@ use entente_domain::rate::Verdict;
 use entente_kernel::identity::{access_tokens, authentication};
 
 use super::{Era, Mcp};
-use crate::harness::socket::{FEATURES, Socket, hello};
-use crate::harness::{Client, Setup, Value, World, http, json};
-use crate::kernel::keys::{Made, key};
+use entente_harness::keys::{Made, key};
+use entente_harness::socket::{FEATURES, Socket, hello};
+use entente_harness::{Client, Setup, Value, World, http, json};
 
 /// A response of the token endpoint.
 struct Answer {

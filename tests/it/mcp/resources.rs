@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::{ERAS, Era, Mcp, failed, meta};
-use crate::harness::{Client, Setup, Value, World, http, json, send, talk};
-use crate::kernel::keys::key;
+use entente_harness::keys::key;
+use entente_harness::{Client, Setup, Value, World, http, json, send, talk};
 
 /// Upper bound for a message that must arrive.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,8 +1,8 @@
 //! Calls of tools as tasks, in both eras: a task is the job or the question itself.
 
 use super::{ERAS, Era, Mcp, failed, meta};
-use crate::harness::{Client, Reply, Value, World, json};
-use crate::moments::{dialogue, option, question, resolve, with};
+use entente_harness::moments::{dialogue, option, question, resolve, with};
+use entente_harness::{Client, Reply, Value, World, json};
 
 /// Calls a tool as a task and returns the whole response. The extension leaves it to the server.
 async fn begin(mcp: &Mcp, tool: &str, arguments: Value) -> Reply {

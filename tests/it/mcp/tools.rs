@@ -6,8 +6,8 @@ use jsonschema::Validator;
 use tokio::time::sleep;
 
 use super::{ERAS, Era, Mcp};
-use crate::aee::envelopes::task_envelope;
-use crate::harness::{Setup, Value, World, json, talk};
+use entente_harness::envelopes::task_envelope;
+use entente_harness::{Setup, Value, World, json, talk};
 
 /// All tools by name (MCP-W-6).
 const NAMES: [&str; 32] = [

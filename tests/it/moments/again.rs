@@ -9,7 +9,7 @@ use futures_util::future::join;
 use super::vetoes::{instead, other, refused};
 use super::work::job;
 use super::{ask, at, dialogue, expire_due, option, question, resolve, told, with};
-use crate::harness::{Client, Setup, Value, World, ids, json};
+use entente_harness::{Client, Setup, Value, World, ids, json};
 
 /// Creates a refused question and its successor, with these members added.
 async fn followed(agent: &Client, ada: &Client, more: Value) -> (Value, Value) {

@@ -1,9 +1,9 @@
 //! A question must not be part of a message to many (binding moment §7.4), and is not asked twice.
 
 use super::{ask, at, question, with};
-use crate::aee::envelopes::{mail, task_envelope};
-use crate::harness::{Client, Value, World, json, talk};
-use crate::mcp::{Era, Mcp};
+use entente_harness::envelopes::{mail, task_envelope};
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Client, Value, World, json, talk};
 
 /// Returns values that contain a question at various depths.
 fn carrying() -> Vec<Value> {

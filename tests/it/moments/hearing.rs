@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join;
 
 use super::{ask, at, dialogue, free_text, option, question, resolve};
-use crate::harness::process::{Launch, Place, key_of};
-use crate::harness::{Receiver, Setup, Sse, Value, World, json, subscribe};
+use entente_harness::process::{Launch, Place, key_of};
+use entente_harness::{Receiver, Setup, Sse, Value, World, json, subscribe};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_on_one_server_is_heard_on_the_other_at_once() {

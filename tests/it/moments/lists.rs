@@ -3,8 +3,8 @@
 
 use super::work::job;
 use super::{ask, at, dialogue, free_text, option, question, resolve, with};
-use crate::harness::{Setup, Sse, Value, World, ids, json};
-use crate::kernel::people::logged_in;
+use entente_harness::people::logged_in;
+use entente_harness::{Setup, Sse, Value, World, ids, json};
 
 /// Copies the only moment `times` times.
 async fn copied(world: &World, times: i32) {

@@ -4,7 +4,7 @@
 use futures_util::future::join_all;
 
 use super::{ask, at, dialogue, free_text, option, resolve, told};
-use crate::harness::{Client, World, json};
+use entente_harness::{Client, World, json};
 
 const ON_BEHALF: &str = "the person's key on behalf of the agent";
 

@@ -3,7 +3,7 @@
 
 use super::work::job;
 use super::{ask, at, expire_due, free_text, option, question, resolve, told, with};
-use crate::harness::{Client, Setup, Value, World, ids, json};
+use entente_harness::{Client, Setup, Value, World, ids, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_lapses_the_instant_it_is_due() {

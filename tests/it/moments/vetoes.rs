@@ -4,8 +4,8 @@
 use futures_util::future::join_all;
 
 use super::{ask, at, dialogue, free_text, option, question, resolve, told, with};
-use crate::harness::{Client, Value, World, json};
-use crate::mcp::{Era, Mcp};
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Client, Value, World, json};
 
 /// Returns the same question with another stem and other options.
 pub fn other(stem: &str) -> Value {

@@ -2,9 +2,9 @@
 //! withdraws its questions; and that a moment is not broadcast.
 
 use super::{ask, at, expire_due, option, question, resolve, told, with};
-use crate::aee::envelopes::task_envelope;
-use crate::arcp::jobs::{Hand, events, id};
-use crate::harness::{Client, Setup, Value, World, ids, json};
+use entente_harness::envelopes::task_envelope;
+use entente_harness::jobs::{Hand, events, id};
+use entente_harness::{Client, Setup, Value, World, ids, json};
 
 /// Submits a job that the agent has claimed.
 pub async fn job(agent: &Client, more: Value) -> (Hand, Value) {

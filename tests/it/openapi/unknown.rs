@@ -4,8 +4,8 @@
 use entente_api::app;
 
 use super::operations;
-use crate::harness::{Client, Reply, Setup, Value, World, json, talk};
 use crate::unauthorized::bodies;
+use entente_harness::{Client, Reply, Setup, Value, World, json, talk};
 
 const HEADER: &str = "entente-warning";
 /// The unknown member.

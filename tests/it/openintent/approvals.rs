@@ -2,8 +2,9 @@
 
 use futures_util::future::join_all;
 
-use crate::harness::{Client, Reply, Setup, Value, World, ids, json, talk};
-use crate::openintent::governance::{become_, governed, told, violates};
+use crate::openintent::governance::{become_, violates};
+use entente_harness::governance::{governed, told};
+use entente_harness::{Client, Reply, Setup, Value, World, ids, json, talk};
 
 /// Requests approval and returns the path of the request.
 async fn ask(client: &Client, intent: &str, action: &str) -> String {

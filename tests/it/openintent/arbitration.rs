@@ -1,6 +1,6 @@
 //! Arbitration and decisions (RFC-0003, OI-6.7, OI-6.8): requested and recorded under every set of names in use.
 
-use crate::harness::{Client, Value, World, json, talk};
+use entente_harness::{Client, Value, World, json, talk};
 
 async fn asked(client: &Client, intent: &str) -> Value {
     client.post(&format!("/intents/{intent}/arbitrate"), json!({ "reason": "we disagree" })).await.is(200)

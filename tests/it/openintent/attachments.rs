@@ -1,6 +1,6 @@
 //! Attachments (RFC-0005): files by reference, under every set of names in use.
 
-use crate::harness::{World, json, talk};
+use entente_harness::{World, json, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_added_listed_and_taken_off() {
@@ -50,7 +50,7 @@ async fn what_is_no_file_elsewhere_is_refused() {
     let ada = world.agent("agent.ada").await;
     let intent = talk(&ada, json!({})).await.0;
     let path = format!("/intents/{intent}/attachments");
-    let with = |member: &str, value: crate::harness::Value| {
+    let with = |member: &str, value: entente_harness::Value| {
         let mut ask = json!({ "filename": "a", "storage_url": "https://files.example/a" });
         ask[member] = value;
         ask

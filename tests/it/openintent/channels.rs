@@ -1,6 +1,6 @@
 //! Channels (RFC-0021 §1, §5, §7.1): creation, options, members, changes, ends.
 
-use crate::harness::{Setup, World, json, talk};
+use entente_harness::{Setup, World, json, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_channel_has_all_its_members_from_the_start() {

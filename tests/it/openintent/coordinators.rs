@@ -1,6 +1,6 @@
 //! Coordinators (RFC-0013): appointment, heartbeats, replacement, decisions and guardrails.
 
-use crate::harness::{Client, Setup, Value, World, ids, json, talk};
+use entente_harness::{Client, Setup, Value, World, ids, json, talk};
 
 async fn goal(client: &Client) -> String {
     talk(client, json!({})).await.0
@@ -21,7 +21,7 @@ fn at(made: &Value) -> String {
     format!("/coordinators/{}", made["id"].as_str().unwrap())
 }
 
-async fn beat(client: &Client, made: &Value) -> crate::harness::Reply {
+async fn beat(client: &Client, made: &Value) -> entente_harness::Reply {
     client.send("POST", &format!("{}/heartbeat", at(made)), None).await
 }
 

@@ -1,7 +1,7 @@
 //! Costs (RFC-0009): exact, added up per unit, with sums that match the list at any moment, also under concurrent
 //! writes.
 
-use crate::harness::{Client, Value, World, json, talk};
+use entente_harness::{Client, Value, World, json, talk};
 
 async fn spend(client: &Client, intent: &str, more: Value) -> Value {
     let mut ask = json!({ "cost_type": "tokens", "amount": 1, "unit": "tokens" });

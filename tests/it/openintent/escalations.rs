@@ -1,8 +1,9 @@
 //! Escalations (RFC-0013): an agent puts an intent before people; visibility and resolution.
 
-use crate::arcp::authority::given_key;
-use crate::harness::{Client, Value, World, ids, json, talk};
-use crate::openintent::governance::{become_, governed, told};
+use crate::openintent::governance::become_;
+use entente_harness::governance::{governed, told};
+use entente_harness::people::given_key;
+use entente_harness::{Client, Value, World, ids, json, talk};
 
 async fn escalate(client: &Client, intent: &str, body: Value) -> Value {
     client.post(&format!("/intents/{intent}/escalations"), body).await.is(200)

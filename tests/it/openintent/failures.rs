@@ -1,7 +1,7 @@
 //! Failures and retry policies (RFC-0010): the decision on a failure, one timely retry notification to the agent,
 //! and the hand-over to another agent after enough failures.
 
-use crate::harness::{Client, Setup, Value, World, json, talk};
+use entente_harness::{Client, Setup, Value, World, json, talk};
 
 async fn policy(client: &Client, intent: &str, rules: Value) -> Value {
     client.put(&format!("/intents/{intent}/retry-policy"), rules).await.is(200)

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use entente_domain::identity::signatures::Signer;
 use entente_domain::openintent::federation::signing::{show_key, sign};
 
-use crate::harness::{Client, Cluster, Setup, Value, World, json};
+use entente_harness::{Client, Cluster, Setup, Value, World, json};
 
 /// Leaks a text, because settings need a static lifetime.
 fn kept(text: String) -> &'static str {

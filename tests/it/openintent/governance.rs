@@ -3,17 +3,10 @@
 
 mod whole;
 
-use crate::arcp::jobs::Hand;
-use crate::harness::{BundleFile, Client, Reply, Value, World, ids, json, talk};
-use crate::mcp::{ERAS, Mcp};
-
-/// Creates an intent of `client` with a policy; returns its id.
-pub async fn governed(client: &Client, policy: Value) -> String {
-    let made =
-        client.post("/intents", json!({ "title": "governed", "governance_policy": policy })).await.ok();
-    assert_eq!(made["governance_policy"], policy);
-    made["id"].as_str().unwrap().to_owned()
-}
+use entente_harness::governance::{governed, told};
+use entente_harness::jobs::Hand;
+use entente_harness::mcp::{ERAS, Mcp};
+use entente_harness::{BundleFile, Client, Reply, Value, World, ids, json, talk};
 
 /// Asserts a refusal by a rule of the policy, in the format of the reference server's clients (OI-3.5.2).
 #[track_caller]
@@ -23,14 +16,6 @@ pub fn violates(reply: &Reply, rule: &str) -> Value {
     assert_eq!(body["detail"]["rule"], rule, "{body}");
     assert_eq!(body["detail"]["message"], body["message"]);
     body["detail"].clone()
-}
-
-/// Returns the events of a type, oldest first.
-pub async fn told(client: &Client, intent: &str, event_type: &str) -> Vec<Value> {
-    let path = format!("/intents/{intent}/events?event_type={event_type}");
-    let mut events = client.get(&path).await.ok().as_array().unwrap().clone();
-    events.reverse();
-    events
 }
 
 /// Returns the intent's version.

@@ -3,7 +3,7 @@
 
 mod racing;
 
-use crate::harness::{BundleFile, Client, Setup, Sse, Value, World, ids, json};
+use entente_harness::{BundleFile, Client, Setup, Sse, Value, World, ids, json};
 
 /// Creates an intent and returns its id.
 pub async fn intent(client: &Client, title: &str, more: Value) -> String {
@@ -40,7 +40,7 @@ async fn listed(client: &Client, intent: &str, list: &str) -> Vec<String> {
 }
 
 /// Makes one intent depend on another.
-async fn depend(client: &Client, intent: &str, on: &str) -> crate::harness::Reply {
+async fn depend(client: &Client, intent: &str, on: &str) -> entente_harness::Reply {
     let path = format!("/intents/{intent}");
     let version = client.get(&path).await.ok()["version"].clone();
     client.seen(&version).post(&format!("{path}/dependencies"), json!({ "dependency_id": on })).await

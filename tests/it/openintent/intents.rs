@@ -1,6 +1,6 @@
 //! Intents (RFC-0001): creation, lookup, versioned patches, statuses.
 
-use crate::harness::{Setup, Value, World, json};
+use entente_harness::{Setup, Value, World, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_intent_is_created_and_found() {

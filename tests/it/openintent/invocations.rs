@@ -6,9 +6,9 @@ mod records;
 mod requests;
 mod tokens;
 
-use crate::harness::{Client, Got, Receiver, Setup, Value, World, json};
-use crate::openintent::tool_grants::grant;
-use crate::openintent::vaults::{SECRET, credential, vault};
+use entente_harness::vaults::grant;
+use entente_harness::vaults::{SECRET, credential, vault};
+use entente_harness::{Client, Got, Receiver, Setup, Value, World, json};
 
 /// A grant of ada's for a tool at the receiver, which is called `web_search` and `echo`.
 pub struct Stage {
@@ -64,9 +64,4 @@ impl Stage {
         assert_eq!(got.len(), 1, "{got:?}");
         got.remove(0)
     }
-}
-
-/// Calls a tool and returns the result.
-pub async fn call(client: &Client, tool: &str, parameters: Value) -> Value {
-    client.post("/tools/invoke", json!({ "tool_name": tool, "parameters": parameters })).await.is(200)
 }

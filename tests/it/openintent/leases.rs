@@ -8,7 +8,7 @@ mod racing;
 mod waiting;
 mod walking;
 
-use crate::harness::{Client, Value, World, json, talk};
+use entente_harness::{Client, Value, World, json, talk};
 
 /// Creates an intent of `client` and returns its id.
 async fn goal(client: &Client) -> String {
@@ -16,7 +16,7 @@ async fn goal(client: &Client) -> String {
 }
 
 /// Requests a lease.
-async fn ask(client: &Client, intent: &str, scope: &str) -> crate::harness::Reply {
+async fn ask(client: &Client, intent: &str, scope: &str) -> entente_harness::Reply {
     client.post(&format!("/intents/{intent}/leases"), json!({ "scope": scope })).await
 }
 

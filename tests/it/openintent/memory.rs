@@ -4,7 +4,7 @@
 mod ends;
 mod search;
 
-use crate::harness::{Client, Setup, Value, World, ids, json};
+use entente_harness::{Client, Setup, Value, World, ids, json};
 
 /// Creates an entry of the client's own and returns it.
 pub async fn keep(client: &Client, key: &str, more: Value) -> Value {

@@ -6,7 +6,7 @@ pub(crate) mod batches;
 mod reading;
 mod strict;
 
-use crate::harness::{Setup, Value, World, ids, json, send, talk};
+use entente_harness::{Setup, Value, World, ids, json, send, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_what_rfc_0021_says() {

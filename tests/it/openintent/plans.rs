@@ -1,7 +1,8 @@
 //! Plans (RFC-0012): groups of tasks, their states, their checkpoints, and the effects of their tasks' ends.
 
-use crate::harness::{Client, Value, World, json};
-use crate::openintent::tasks::{act, complete, intent, status, task};
+use crate::openintent::tasks::{complete, status};
+use entente_harness::tasks::{act, intent, task};
+use entente_harness::{Client, Value, World, json};
 
 async fn plan(client: &Client, intent: &str, more: Value) -> Value {
     let mut ask = json!({ "intent_id": intent });

@@ -4,8 +4,8 @@
 mod following;
 mod paging;
 
-use crate::harness::{Client, Value, World, ids, json};
 use crate::openintent::graphs::{intent, moved, shut};
+use entente_harness::{Client, Value, World, ids, json};
 
 /// Creates a portfolio and returns its id.
 pub async fn portfolio(client: &Client, name: &str) -> String {

@@ -5,8 +5,8 @@ mod ends;
 mod people;
 mod sdk;
 
-use crate::harness::{Client, Value, World, json};
-use crate::moments::{answer, at, dialogue, free_text, option};
+use entente_harness::moments::{answer, at, dialogue, free_text, option};
+use entente_harness::{Client, Value, World, json};
 
 /// Creates an intent of `client` and returns its id.
 async fn goal(client: &Client) -> String {
@@ -38,7 +38,7 @@ fn said(asked: &Value, value: Value) -> Value {
     json!({ "suspension_id": asked["id"], "value": value })
 }
 
-async fn respond(client: &Client, intent: &str, asked: &Value, value: Value) -> crate::harness::Reply {
+async fn respond(client: &Client, intent: &str, asked: &Value, value: Value) -> entente_harness::Reply {
     client.post(&format!("/intents/{intent}/suspend/respond"), said(asked, value)).await
 }
 

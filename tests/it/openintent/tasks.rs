@@ -7,20 +7,9 @@ mod follows;
 mod hostile;
 mod races;
 
-use crate::harness::{Client, Value, World, json};
-use crate::kernel::agents::registered;
-
-/// Creates an intent of this client and returns its id.
-pub async fn intent(client: &Client) -> String {
-    client.post("/intents", json!({ "title": "work" })).await.ok()["id"].as_str().unwrap().to_owned()
-}
-
-/// Creates a task on an intent and returns its id.
-pub async fn task(client: &Client, intent: &str, more: Value) -> String {
-    let mut ask = json!({ "intent_id": intent, "name": "a task" });
-    ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    client.post("/tasks", ask).await.is(200)["id"].as_str().unwrap().to_owned()
-}
+use entente_harness::agents::registered;
+use entente_harness::tasks::{act, intent, task};
+use entente_harness::{Client, Value, World, json};
 
 /// Returns a task.
 pub async fn now(client: &Client, id: &str) -> Value {
@@ -30,11 +19,6 @@ pub async fn now(client: &Client, id: &str) -> Value {
 /// Returns a task's status.
 pub async fn status(client: &Client, id: &str) -> String {
     now(client, id).await["status"].as_str().unwrap().to_owned()
-}
-
-/// Performs an action on a task, asserts success and returns the task.
-pub async fn act(client: &Client, id: &str, verb: &str, body: Value) -> Value {
-    client.post(&format!("/tasks/{id}/{verb}"), body).await.is(200)
 }
 
 /// Claims and completes a task.

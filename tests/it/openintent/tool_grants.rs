@@ -2,15 +2,10 @@
 
 use sqlx::AssertSqlSafe;
 
-use crate::harness::{Client, Value, World, json};
-use crate::openintent::vaults::{SECRET, credential, id, logged, vault};
-
-/// Grants the use of a credential and returns the grant.
-pub async fn grant(giver: &Client, credential: &Value, agent: &str, more: Value) -> Value {
-    let mut ask = json!({ "credential_id": credential["id"], "agent_id": agent });
-    ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    giver.post("/grants", ask).await.is(200)
-}
+use crate::openintent::vaults::{id, logged};
+use entente_harness::vaults::grant;
+use entente_harness::vaults::{SECRET, credential, vault};
+use entente_harness::{Client, Value, World, json};
 
 async fn status(client: &Client, grant: &Value) -> String {
     let found = client.get(&format!("/grants/{}", id(grant))).await.is(200);

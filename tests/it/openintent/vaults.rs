@@ -5,27 +5,11 @@ use entente::background::sweeps::Sweep;
 use entente::config::Config;
 use sqlx::AssertSqlSafe;
 
-use crate::harness::{Client, Setup, VAULT_KEY, Value, World, json};
-
-/// A secret that occurs nowhere else.
-pub const SECRET: &str = "sk-live-8Jq2hVnPz0aYt51";
+use entente_harness::vaults::{SECRET, credential, vault};
+use entente_harness::{Client, Setup, VAULT_KEY, Value, World, json};
 
 /// Another vault key of the operator: 32 bytes, each of them 9.
 const OTHER_KEY: &str = "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=";
-
-/// Creates a vault of the client and returns its id.
-pub async fn vault(owner: &Client) -> String {
-    let made = owner.post("/vaults", json!({ "name": "services" })).await.is(200);
-    made["id"].as_str().unwrap().to_owned()
-}
-
-/// Creates a credential in a vault, with these members added.
-pub async fn credential(owner: &Client, vault: &str, more: Value) -> Value {
-    let mut ask =
-        json!({ "vault_id": vault, "service": "search", "label": "the team's key", "auth_type": "api_key" });
-    ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    owner.post("/credentials", ask).await.is(200)
-}
 
 /// Returns the id of an object.
 pub fn id(thing: &Value) -> &str {

@@ -5,8 +5,8 @@ use entente_store::engine::{Reliance, examine};
 use entente_store::pooling::Route;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
 
-use crate::harness::Cluster;
-use crate::harness::process::{Launch, Place};
+use entente_harness::Cluster;
+use entente_harness::process::{Launch, Place};
 
 /// Makes a database whose engine seems to ignore something: `instead` defines it in a schema that is searched first.
 async fn deaf(instead: &str) -> String {

@@ -8,8 +8,8 @@ use sqlx::postgres::PgConnection;
 use tokio_util::sync::CancellationToken;
 
 use super::locked::{lock_of, run, undisturbed};
-use crate::harness::process::{KEY, Launch, Place, key_of};
-use crate::harness::{Client, Cluster, Value, World, json, talk};
+use entente_harness::process::{KEY, Launch, Place, key_of};
+use entente_harness::{Client, Cluster, Value, World, json, talk};
 
 /// Upper bound until an intent held by a frozen server is free again: several times PostgreSQL's own limit.
 const FREE_AGAIN: Duration = Duration::from_secs(30);

@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
 
-use crate::arcp::jobs::Hand;
-use crate::harness::{Client, Cluster, Reply, Setup, Value, World, json, talk};
+use entente_harness::jobs::Hand;
+use entente_harness::{Client, Cluster, Reply, Setup, Value, World, json, talk};
 
 /// Returns the advisory lock of an intent.
 pub fn lock_of(intent: &str) -> i64 {
@@ -244,7 +244,7 @@ async fn envelopes_to_others_do_not_wait_for_a_locked_mailbox() {
     let mut count = 0;
     let mut letter = |to: &str| {
         count += 1;
-        crate::aee::envelopes::task_envelope(
+        entente_harness::envelopes::task_envelope(
             &world,
             &format!("01JFB2R1JZKQ9V3K8W8Y9W{count:04}"),
             ("agent.ada", to),

@@ -8,8 +8,8 @@ use std::time::Duration;
 use entente_store::private::Private;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
-use crate::harness::process::Place;
-use crate::harness::{Client, Event, Receiver, Setup, Sse, World, json, send_number, subscribe, talk};
+use entente_harness::process::Place;
+use entente_harness::{Client, Event, Receiver, Setup, Sse, World, json, send_number, subscribe, talk};
 
 /// Uses up transaction ids, so that those of the other PostgreSQL are far lower.
 async fn use_up(connection: &mut PgConnection) {

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use crate::harness::process::{Launch, Place, key_of};
-use crate::harness::{Act, Cluster, Receiver, Value, json, subscribe, talk};
+use entente_harness::process::{Launch, Place, key_of};
+use entente_harness::{Act, Cluster, Receiver, Value, json, subscribe, talk};
 
-async fn log(ada: &crate::harness::Client, made: &Value) -> Vec<Value> {
+async fn log(ada: &entente_harness::Client, made: &Value) -> Vec<Value> {
     let path = format!("/subscriptions/{}/deliveries", made["id"].as_str().unwrap());
     ada.get(&path).await.ok().as_array().unwrap().clone()
 }

@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Executor as _};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::Cluster;
+use entente_harness::Cluster;
 
 async fn pool(connections: u32) -> Pool {
     let database = Cluster::get().fresh_database().await;

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::frozen::{held_in_silence, until_written};
-use crate::harness::{Cluster, Proxy, Setup, World, json, talk};
+use entente_harness::{Cluster, Proxy, Setup, World, json, talk};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 

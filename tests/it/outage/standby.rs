@@ -9,8 +9,8 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use tokio::time::sleep;
 
-use crate::harness::process::{KEY, Launch, Place};
-use crate::harness::program::{Program, postgres_programs};
+use entente_harness::process::{KEY, Launch, Place};
+use entente_harness::program::{Program, postgres_programs};
 
 /// Upper bound for anything that PostgreSQL or the server does.
 const PATIENCE: Duration = Duration::from_secs(30);

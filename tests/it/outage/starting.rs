@@ -9,8 +9,8 @@ use entente_domain::canonical::{hex, sha256};
 use entente_store::private::{Private, PrivateError};
 use sqlx::ConnectOptions as _;
 
-use crate::harness::process::{KEY, Launch, Place, Process};
-use crate::harness::{Value, json, talk};
+use entente_harness::process::{KEY, Launch, Place, Process};
+use entente_harness::{Value, json, talk};
 
 async fn message_count(server: &Process, channel: &str) -> Value {
     server.client(KEY).get(&format!("/channels/{channel}")).await.ok()["message_count"].clone()

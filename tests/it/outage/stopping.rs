@@ -9,8 +9,8 @@ use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::harness::process::{KEY, Launch, Place};
-use crate::harness::{Cluster, Sse, json, talk};
+use entente_harness::process::{KEY, Launch, Place};
+use entente_harness::{Cluster, Sse, json, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_under_load_fails_no_request() {

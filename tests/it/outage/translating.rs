@@ -12,9 +12,11 @@ use entente_store::migrate;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
-use crate::aee::envelopes::{task_envelope, with};
-use crate::arcp::jobs::Hand;
-use crate::harness::{Client, Event, Receiver, Setup, Sse, Value, World, json, send_number, subscribe, talk};
+use entente_harness::envelopes::{task_envelope, with};
+use entente_harness::jobs::Hand;
+use entente_harness::{
+    Client, Event, Receiver, Setup, Sse, Value, World, json, send_number, subscribe, talk,
+};
 
 /// Takes back what the migrations from `log_order` on have made: the schema of the release before, with the rows of this
 /// one, whose columns for transaction ids are filled by their defaults.

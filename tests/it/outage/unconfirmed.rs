@@ -9,8 +9,8 @@ use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions as _, Executor as _, Row as _};
 use tokio::time::{sleep, timeout};
 
-use crate::harness::process::Place;
-use crate::harness::{Client, Reply, Setup, Value, World, json, talk};
+use entente_harness::process::Place;
+use entente_harness::{Client, Reply, Setup, Value, World, json, talk};
 
 /// A time limit of statements that is over long before [`UNANSWERED`].
 const LIMIT: [(&str, &str); 1] = [("statement_timeout", "1s")];

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
-use crate::harness::process::{Launch, Place, key_of};
-use crate::harness::{Cluster, json, talk};
+use entente_harness::process::{Launch, Place, key_of};
+use entente_harness::{Cluster, json, talk};
 
 async fn beside(database: &str) -> PgConnection {
     Cluster::get().options(database).connect().await.unwrap()

@@ -1,8 +1,8 @@
 //! The pages of budgets and stops: what is spent, the switch, and the forms that make, change, raise and close budgets.
 
-use crate::harness::{World, json};
-use crate::kernel::people::logged_in;
-use crate::pages::Browser;
+use entente_harness::browser::Browser;
+use entente_harness::people::logged_in;
+use entente_harness::{World, json};
 
 #[tokio::test]
 async fn an_operator_sees_what_is_spent_and_stops_a_scope() {

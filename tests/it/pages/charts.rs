@@ -1,9 +1,9 @@
 //! The page of charts, and the figure of waits with many agents.
 
-use crate::arcp::jobs::Hand;
-use crate::harness::{World, json, send, talk};
-use crate::kernel::loops::follow;
-use crate::kernel::people::logged_in;
+use entente_harness::jobs::Hand;
+use entente_harness::loops::follow;
+use entente_harness::people::logged_in;
+use entente_harness::{World, json, send, talk};
 
 #[tokio::test]
 async fn charts_show_what_was_done_and_only_what_one_may_see() {
@@ -19,7 +19,7 @@ async fn charts_show_what_was_done_and_only_what_one_may_see() {
         };
     }
     let mut ada = logged_in(&world, "human.ada", false).await;
-    let moment = crate::moments::ask(&client, json!({})).await;
+    let moment = entente_harness::moments::ask(&client, json!({})).await;
     world.clock.advance(120);
     let path = format!("/inbox/{}", moment["id"].as_str().unwrap());
     let digest = moment["envelope_digest"].as_str().unwrap();

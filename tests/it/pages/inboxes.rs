@@ -1,8 +1,8 @@
 //! The page of an agent's inbox: what it shows, to whom, and that looking changes nothing.
 
-use crate::harness::{Value, World, json, send, talk};
-use crate::kernel::inbox::{each, follow, open, read, seen, to_bob};
-use crate::kernel::people::logged_in;
+use entente_harness::inbox::{each, follow, open, read, seen, to_bob};
+use entente_harness::people::logged_in;
+use entente_harness::{Value, World, json, send, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_admin_looks_into_an_inbox_and_changes_nothing() {

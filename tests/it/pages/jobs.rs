@@ -1,8 +1,8 @@
 //! The pages of jobs: the search, one job, the forms that signal, cancel, rerun and resolve it, and running all of a search again.
 
-use crate::arcp::jobs::{Hand, id, status};
-use crate::harness::{Client, World, json};
-use crate::kernel::people::logged_in;
+use entente_harness::jobs::{Hand, id, status};
+use entente_harness::people::logged_in;
+use entente_harness::{Client, World, json};
 
 #[tokio::test]
 async fn an_operator_finds_a_job_and_acts_on_it() {

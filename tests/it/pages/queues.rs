@@ -1,8 +1,8 @@
 //! The page of queues: what waits and runs, the limits, and the buttons that pause, drain and open a queue.
 
-use crate::arcp::jobs::Hand;
-use crate::harness::{World, json};
-use crate::kernel::people::logged_in;
+use entente_harness::jobs::Hand;
+use entente_harness::people::logged_in;
+use entente_harness::{World, json};
 
 #[tokio::test]
 async fn an_operator_pauses_drains_and_opens_a_queue() {

@@ -1,8 +1,8 @@
 //! Lists with filters and pages in the URL, the page of one thing with its line of time, and the buttons on it.
 
-use crate::arcp::jobs::{Hand, id};
-use crate::harness::{World, json, send, subscribe, talk};
-use crate::kernel::people::logged_in;
+use entente_harness::jobs::{Hand, id};
+use entente_harness::people::logged_in;
+use entente_harness::{World, json, send, subscribe, talk};
 
 /// A text that nobody should put into a page: markup, a change of direction, and far too long.
 fn hostile() -> String {
@@ -74,7 +74,7 @@ async fn an_intent_leads_to_all_that_concerns_it_and_its_status_is_changed_there
         send(&ann, &channel, said.clone()).await;
     }
     let mut ada = logged_in(&world, "human.ada", false).await;
-    let question = crate::moments::ask(&ann, json!({ "intent_id": intent })).await;
+    let question = entente_harness::moments::ask(&ann, json!({ "intent_id": intent })).await;
     let task = json!({ "name": "count <i>rows</i>" });
     ann.post(&format!("/intents/{intent}/tasks"), task).await.ok();
     ann.put("/arcp/agents/count/versions/1", json!({})).await.ok();

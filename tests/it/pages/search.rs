@@ -1,9 +1,9 @@
 //! The page of the search: the results of `GET /search`, with marked words, links and pages.
 
-use crate::arcp::jobs::{Hand, id};
-use crate::harness::{World, json, send, talk};
-use crate::kernel::events::search::index;
-use crate::kernel::people::logged_in;
+use entente_harness::jobs::{Hand, id};
+use entente_harness::people::logged_in;
+use entente_harness::search::index;
+use entente_harness::{World, json, send, talk};
 
 #[tokio::test]
 async fn words_are_marked_and_results_lead_on() {

@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::task::JoinSet;
 
-use crate::harness::{Client, World, http, json};
-use crate::kernel::keys::{forgeries, key};
+use entente_harness::keys::{forgeries, key};
+use entente_harness::{Client, World, http, json};
 
 const WORDS: &str = "correct horse battery staple";
 

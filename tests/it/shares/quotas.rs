@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::time::sleep;
 
-use crate::arcp::jobs::Hand;
-use crate::harness::desk::Desk;
-use crate::harness::socket::{FEATURES, Socket, hello};
-use crate::harness::{Client, Reply, Setup, Sse, Value, World, json, talk};
-use crate::kernel::keys::{Made, key};
-use crate::mcp::{Era, Mcp};
+use entente_harness::desk::Desk;
+use entente_harness::jobs::Hand;
+use entente_harness::keys::{Made, key};
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::socket::{FEATURES, Socket, hello};
+use entente_harness::{Client, Reply, Setup, Sse, Value, World, json, talk};
 
 /// Sets the quotas of `principals/ID` or `teams/NAME`.
 pub async fn limit(admin: &Client, whose: &str, limits: Value) -> Value {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::unread;
-use crate::harness::process::{KEY, Launch, Place};
-use crate::harness::{json, talk};
+use entente_harness::process::{KEY, Launch, Place};
+use entente_harness::{json, talk};
 
 /// Maximum memory of the server in bytes while clients do not read.
 const MOST: u64 = 200 * 1024 * 1024;

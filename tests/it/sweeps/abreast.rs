@@ -7,7 +7,7 @@ use entente_domain::clock::{plus_seconds, rfc3339};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 use tokio::time::{sleep, timeout};
 
-use crate::harness::{Cluster, Setup, Sse, World, json, talk};
+use entente_harness::{Cluster, Setup, Sse, World, json, talk};
 
 /// Upper bound for anything that a sweep does in its next runs.
 const SOON: Duration = Duration::from_secs(6);

@@ -7,7 +7,7 @@ use entente::background::lookout::Lookout;
 use entente_bridges::due;
 use tokio::time::sleep;
 
-use crate::harness::{Cluster, Proxy, Setup, World};
+use entente_harness::{Cluster, Proxy, Setup, World};
 
 /// Statements per second that an idle server may send.
 const MOST: u64 = 10;

@@ -3,17 +3,17 @@
 use entente::background::sweeps::Sweep;
 use sqlx::raw_sql;
 
-use crate::harness::{World, json, talk};
-use crate::openintent::tool_grants::grant;
-use crate::openintent::vaults::{SECRET, credential, vault};
+use entente_harness::vaults::grant;
+use entente_harness::vaults::{SECRET, credential, vault};
+use entente_harness::{World, json, talk};
 
 /// Creates `due` due rows for the sweep.
 pub async fn prepare(world: &World, sweep: Sweep, due: u64) {
     let ada = world.agent("agent.ada").await;
     match sweep {
-        Sweep::Moments => crate::moments::lapsed(world, due).await,
-        Sweep::Links => crate::kernel::people::lapsed(world, due).await,
-        Sweep::Cursors => crate::mcp::cursors::lapsed(world, due).await,
+        Sweep::Moments => entente_harness::moments::lapsed(world, due).await,
+        Sweep::Links => entente_harness::people::lapsed(world, due).await,
+        Sweep::Cursors => entente_harness::mcp::lapsed(world, due).await,
         Sweep::Triggers | Sweep::TriggerFirings => {
             crate::openintent::triggers::lapsed(world, sweep, due).await;
         }

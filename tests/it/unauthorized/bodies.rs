@@ -1,8 +1,8 @@
 //! Returns a body for every operation that takes one.
 
-use crate::harness::{Value, json};
-use crate::kernel::identities::key;
-use crate::moments;
+use entente_harness::identities::key;
+use entente_harness::moments;
+use entente_harness::{Value, json};
 
 /// Bodies that the modules of resources define; they take precedence over those here.
 const NOUNS: &[fn(&str) -> Option<Value>] = &[

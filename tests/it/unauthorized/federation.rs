@@ -1,6 +1,6 @@
 //! Federation: data for the test of every operation.
 
-use crate::harness::{Value, json};
+use entente_harness::{Value, json};
 
 /// The body of a dispatch; its intent is filled in later.
 pub fn body(path: &str) -> Option<Value> {

@@ -1,6 +1,6 @@
 //! Governance objects that the paths refer to (RFC-0013).
 
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 /// Creates an approval request and an escalation as the owner.
 pub async fn make(_world: &World, owner: &Client, intent: &str) -> Vec<(&'static str, String)> {

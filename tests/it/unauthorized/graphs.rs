@@ -1,6 +1,6 @@
 //! Another agent's graphs and portfolios, for the test of every operation.
 
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 /// Creates the objects that the paths refer to.
 pub async fn make(_: &World, owner: &Client, intent: &str) -> Vec<(&'static str, String)> {

@@ -1,6 +1,6 @@
 //! Bodies of the operations on inboxes, of turns and of hand-overs.
 
-use crate::harness::{Value, json};
+use entente_harness::{Value, json};
 
 /// Returns the body of an operation.
 pub fn body(path: &str) -> Option<Value> {

@@ -1,6 +1,6 @@
 //! Bodies for jobs after their submission.
 
-use crate::harness::{Value, json};
+use entente_harness::{Value, json};
 
 /// Returns a valid body for an operation on a job, or on an agent's queue.
 pub fn body(path: &str) -> Option<Value> {

@@ -1,6 +1,6 @@
 //! Another agent's attachments, costs, failures and retry policies.
 
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 /// Creates the objects that the paths refer to.
 pub async fn make(_world: &World, owner: &Client, intent: &str) -> Vec<(&'static str, String)> {

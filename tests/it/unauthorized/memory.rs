@@ -1,6 +1,6 @@
 //! Another agent's memory, and a valid body.
 
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 /// Creates a private entry as the owner.
 pub async fn make(_world: &World, owner: &Client, _intent: &str) -> Vec<(&'static str, String)> {

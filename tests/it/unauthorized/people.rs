@@ -1,6 +1,6 @@
 //! A person's contact point, and bodies of the operations on it.
 
-use crate::harness::{Value, World, json};
+use entente_harness::{Value, World, json};
 
 /// Creates a contact point of a person, and returns its id.
 pub async fn contact_point(world: &World) -> String {

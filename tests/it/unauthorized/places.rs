@@ -1,9 +1,9 @@
 //! The objects that the paths refer to, owned by an agent other than the caller.
 
-use crate::aee::envelopes::{task_envelope, with};
-use crate::harness::{Client, Value, World, json};
-use crate::kernel::identities::{key, register};
-use crate::moments;
+use entente_harness::envelopes::{task_envelope, with};
+use entente_harness::identities::{key, register};
+use entente_harness::moments;
+use entente_harness::{Client, Value, World, json};
 
 /// Path parameters and the ids of the owner's objects.
 pub struct Places(Vec<(&'static str, String)>);

@@ -1,6 +1,6 @@
 //! Bodies for the operations on budgets, teams, stops and reservations.
 
-use crate::harness::{Value, World, json};
+use entente_harness::{Value, World, json};
 
 /// Returns the body of an operation.
 pub fn body(path: &str) -> Option<Value> {

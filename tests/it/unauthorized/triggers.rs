@@ -1,6 +1,6 @@
 //! Another agent's trigger, for the test of every operation.
 
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 /// Creates the objects that the paths refer to.
 pub async fn make(_world: &World, owner: &Client, _intent: &str) -> Vec<(&'static str, String)> {

@@ -1,7 +1,7 @@
 //! Another agent's vault and its contents, and valid bodies.
 
 use super::places::Places;
-use crate::harness::{Client, Value, json};
+use entente_harness::{Client, Value, json};
 
 /// Creates a vault with a credential and a grant as the owner.
 pub async fn make(owner: &Client) -> Vec<(&'static str, String)> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{begun, config, push, status, told, with_receiver};
 use crate::a2a::{brief, done, echo, further, visitor};
-use crate::arcp::jobs::Hand;
-use crate::harness::{Act, Client, Receiver, Setup, Value, World, json};
+use entente_harness::jobs::Hand;
+use entente_harness::{Act, Client, Receiver, Setup, Value, World, json};
 
 /// Begins a task with a receiver, and ends it with a result; returns the task.
 async fn ended(client: &Client, hand: &Hand, receiver: &Receiver) -> Value {

@@ -6,7 +6,7 @@ use entente_domain::ids::NodeId;
 
 use super::{begun, config, push, status, told, with_receiver};
 use crate::a2a::{ECHO, brief, done, echo, failed, further, visitor};
-use crate::harness::{Receiver, World, json};
+use entente_harness::{Receiver, World, json};
 
 #[tokio::test]
 async fn a_message_whose_receiver_is_refused_is_not_delivered() {

@@ -1,15 +1,15 @@
 //! Persons in AEE: unreadable consent requests are refused instead of ignored (§3), only a person's own key may
 //! send or read for that person (§11.5), and members that a signature does not cover are not trusted (§8).
 
-use entente_domain::aee::envelopes::signing::{Scope, encode, input};
 use serde_json::Map;
 
 use super::{mail, task_envelope, two, with};
-use crate::harness::{Client, Receiver, Setup, Value, World, json, subscribe};
-use crate::kernel::identities::key;
-use crate::kernel::keys;
-use crate::kernel::people::logged_in;
-use crate::mcp::{Era, Mcp};
+use entente_harness::envelopes::core_signed;
+use entente_harness::identities::key;
+use entente_harness::keys;
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::people::logged_in;
+use entente_harness::{Client, Receiver, Setup, Value, World, json, subscribe};
 
 #[tokio::test]
 async fn consent_that_nobody_can_read_is_sent_back_at_every_door() {
@@ -126,16 +126,6 @@ async fn a_mailbox_is_its_persons_alone_from_when_it_is_a_persons() {
     any.get("/aee/mailboxes/mia").await.refused(404, "not_found");
     assert_eq!(mail(&mia, "mia").await.len(), 2);
     world.end().await;
-}
-
-/// Returns the envelope with only the ten members of §8 signed.
-pub fn core_signed(letter: Value, n: u8) -> Value {
-    let Value::Object(mut members) = letter else { panic!("{letter} is no envelope") };
-    let value = encode(&key(n).sign(input(&members, Scope::Core).unwrap()).to_bytes());
-    let sig =
-        json!({ "alg": "ed25519", "kid": "one", "value": value, "profile": "aee-jcs-1", "scope": "core" });
-    members.insert("sig".to_owned(), sig);
-    Value::Object(members)
 }
 
 #[tokio::test]

@@ -3,10 +3,10 @@
 use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
-use super::trust::signed;
 use super::{answer, mail, task_envelope, two, with};
-use crate::harness::{Client, Value, World, json};
-use crate::kernel::identities::key;
+use entente_harness::envelopes::signed;
+use entente_harness::identities::key;
+use entente_harness::{Client, Value, World, json};
 
 /// The subscribers of `bus.ops`, named after the rules for them.
 struct Partners {

@@ -6,9 +6,9 @@ use std::time::Instant;
 use entente_domain::clock::rfc3339;
 
 use super::{mail, with};
-use crate::harness::desk::PATIENCE;
-use crate::harness::process::{KEY, Launch, Place, key_of};
-use crate::harness::{Client, Cluster, Value, json};
+use entente_harness::desk::PATIENCE;
+use entente_harness::process::{KEY, Launch, Place, key_of};
+use entente_harness::{Client, Cluster, Value, json};
 
 /// Marker in every text that must not appear in a log.
 const SECRET: &str = "hush-7f3a9c";

@@ -4,7 +4,7 @@ use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
 use super::{answer, mail, task_envelope, two, with};
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 /// Returns a client with its own key for a principal of this kind.
 async fn client(world: &World, kind: PrincipalKind, id: &str) -> Client {

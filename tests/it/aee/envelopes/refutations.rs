@@ -2,7 +2,7 @@
 //! exactly when the refuting task was accepted.
 
 use super::{mail, task_envelope, two, with};
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 const REFUTED: &str = "entente.context.refuted";
 

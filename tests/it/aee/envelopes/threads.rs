@@ -1,9 +1,9 @@
 //! Threads with strangers' envelopes, paging, and visibility of exchanges (AEE §5.3).
 
 use super::{answer, task_envelope, two, with};
-use crate::harness::{Value, json};
-use crate::kernel::people::logged_in;
-use crate::pages::Browser;
+use entente_harness::browser::Browser;
+use entente_harness::people::logged_in;
+use entente_harness::{Value, json};
 
 fn ids(thread: &Value) -> Vec<String> {
     let all = thread["envelopes"].as_array().unwrap().iter();

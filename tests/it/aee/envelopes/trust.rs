@@ -1,11 +1,10 @@
 //! Trust (AEE §11.2, §11.5): where signatures are required, and who may submit the signed envelopes of others
 //! (`ENTENTE_AEE_RELAYS`).
 
-use entente_domain::aee::envelopes::signing::{SigningKey, sign};
-
 use super::{mail, task_envelope, two, with};
-use crate::harness::{Client, Setup, Value, World, json};
-use crate::kernel::identities::key;
+use entente_harness::envelopes::signed;
+use entente_harness::identities::key;
+use entente_harness::{Client, Setup, Value, World, json};
 
 async fn world(settings: Vec<(&'static str, &'static str)>) -> (World, Client, Client) {
     let world = World::with(Setup { settings, live: false }).await;
@@ -18,13 +17,6 @@ async fn register(client: &Client, entity: &str, n: u8) {
     let ask =
         json!({ "entity": entity, "kid": "one", "algorithm": "ed25519", "public_key": key(n).public_key() });
     client.post("/aee/keys", ask).await.is(201);
-}
-
-/// Returns the envelope, signed.
-pub fn signed(letter: Value, n: u8) -> Value {
-    let Value::Object(mut members) = letter else { panic!("{letter} is no envelope") };
-    sign(&mut members, "one", &SigningKey::Ed25519(Box::new(key(n)))).unwrap();
-    Value::Object(members)
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use std::fs;
 
 use futures_util::future::join_all;
 
-use crate::harness::process::{KEY, Launch, Place};
-use crate::harness::socket::{FEATURES, Socket, hello};
-use crate::harness::{Cluster, json};
+use entente_harness::process::{KEY, Launch, Place};
+use entente_harness::socket::{FEATURES, Socket, hello};
+use entente_harness::{Cluster, json};
 
 /// Number of open, idle sessions.
 const SESSIONS: usize = 2_000;

@@ -2,9 +2,9 @@
 //! before its events.
 
 use super::world;
-use crate::arcp::jobs::{Hand, id};
-use crate::harness::socket::Socket;
-use crate::harness::{Value, json};
+use entente_harness::jobs::{Hand, id};
+use entente_harness::socket::Socket;
+use entente_harness::{Value, json};
 
 #[tokio::test]
 async fn a_childs_acceptance_reaches_the_session_that_submitted_its_parent() {

@@ -1,8 +1,8 @@
 //! Sessions of ARCP that name an epoch: what they write takes effect only while it is the agent's latest.
 
 use super::world;
-use crate::harness::socket::{FEATURES, Socket, hello};
-use crate::harness::{Value, World, json};
+use entente_harness::socket::{FEATURES, Socket, hello};
+use entente_harness::{Value, World, json};
 
 /// Says hello with this member `x-entente`, and returns the answer.
 async fn introduced(world: &World, key: &str, beyond: Value) -> (Socket, Value) {

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{world, world_with};
-use crate::harness::socket::{Socket, hello, seqs};
-use crate::harness::{Value, World, json};
+use entente_harness::socket::{Socket, hello, seqs};
+use entente_harness::{Value, World, json};
 
 fn logs(from: usize, count: usize) -> Value {
     let log = |n: usize| json!({ "kind": "log", "body": { "level": "info", "message": n.to_string() } });

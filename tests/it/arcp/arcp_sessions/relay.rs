@@ -11,9 +11,9 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::world;
-use crate::arcp::jobs::{Hand, id};
-use crate::harness::socket::{FEATURES, Socket, hello, seqs};
-use crate::harness::{Value, World, json};
+use entente_harness::jobs::{Hand, id};
+use entente_harness::socket::{FEATURES, Socket, hello, seqs};
+use entente_harness::{Value, World, json};
 
 /// Upper bound for anything that must arrive.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::{world, world_with};
-use crate::arcp::jobs::Hand;
-use crate::harness::socket::{FEATURES, Socket, hello, seqs};
-use crate::harness::{Value, World, json};
+use entente_harness::jobs::Hand;
+use entente_harness::socket::{FEATURES, Socket, hello, seqs};
+use entente_harness::{Value, World, json};
 
 fn logs(count: usize) -> Value {
     (0..count)

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{world, world_with};
-use crate::arcp::jobs::Hand;
-use crate::harness::socket::{FEATURES, Socket, hello};
-use crate::harness::{World, json};
+use entente_harness::jobs::Hand;
+use entente_harness::socket::{FEATURES, Socket, hello};
+use entente_harness::{World, json};
 
 #[tokio::test]
 async fn what_is_no_envelope_is_answered_and_harms_nothing() {

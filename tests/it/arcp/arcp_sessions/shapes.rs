@@ -1,9 +1,9 @@
 //! Shapes for each client library (ARCP-W-6): selected by the address or by the first frame, over the same data.
 
 use super::world;
-use crate::arcp::jobs::Hand;
-use crate::harness::socket::{FEATURES, Socket, hello};
-use crate::harness::{Value, json};
+use entente_harness::jobs::Hand;
+use entente_harness::socket::{FEATURES, Socket, hello};
+use entente_harness::{Value, json};
 
 /// Returns the ends of three jobs: a completed one with a budget, a cancelled one and one that timed out.
 async fn shapes(socket: &mut Socket, hand: &Hand) -> (Value, Value, Value) {

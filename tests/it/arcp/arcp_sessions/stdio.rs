@@ -5,10 +5,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use crate::arcp::jobs::Hand;
-use crate::harness::process::Place;
-use crate::harness::socket::{FEATURES, hello, seqs};
-use crate::harness::{Client, Cluster, Value, json};
+use entente_harness::jobs::Hand;
+use entente_harness::process::Place;
+use entente_harness::socket::{FEATURES, hello, seqs};
+use entente_harness::{Client, Cluster, Value, json};
 
 struct Pipe {
     child: Child,

@@ -1,9 +1,9 @@
 //! Submitting over a session (ARCP §7.1 to §7.5): acceptance, refusals, the order of the responses, and retries.
 
 use super::world;
-use crate::arcp::jobs::id;
-use crate::harness::socket::{Socket, seqs};
-use crate::harness::{Value, json};
+use entente_harness::jobs::id;
+use entente_harness::socket::{Socket, seqs};
+use entente_harness::{Value, json};
 
 #[tokio::test]
 async fn an_acceptance_says_what_was_accepted() {

@@ -11,7 +11,7 @@ use entente_runtime::environment::OsChance;
 
 use super::stage::{accepted, broker, file, job, litellm};
 use super::upstream::{ADMIN_KEY, Upstream};
-use crate::harness::{Setup, Value, World, json};
+use entente_harness::{Setup, Value, World, json};
 
 /// Reads the configuration with these settings.
 fn read(settings: &[(&str, &str)]) -> Result<Config, String> {

@@ -7,7 +7,7 @@ use entente_domain::refusal::Code;
 
 use super::stage::{accepted, asked, broker, job, litellm, live, shown, states, take_back, world, write};
 use super::upstream::ProvisionerError;
-use crate::harness::json;
+use entente_harness::json;
 
 #[tokio::test]
 async fn a_virtual_key_is_bound_to_its_job() {
@@ -215,7 +215,7 @@ async fn nobody_waits_for_an_upstream_that_hangs() {
 }
 
 /// Returns the id of the only credential.
-async fn credential(world: &crate::harness::World) -> String {
+async fn credential(world: &entente_harness::World) -> String {
     let seen = world.admin().await.get("/credentials").await.ok();
     seen[0]["credential_id"].as_str().unwrap().to_owned()
 }

@@ -9,7 +9,7 @@ use super::stage::{
     accepted, broker, end, job, litellm, live, places_of, setup, stand, states, take_back, world,
 };
 use super::upstream::{ProvisionerError, Upstream};
-use crate::harness::{Cluster, Value, World, json};
+use entente_harness::{Cluster, Value, World, json};
 
 /// Creates an accepted job with one credential; returns it with the credential's value.
 async fn given(world: &World) -> (Job, String) {

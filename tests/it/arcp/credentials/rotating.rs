@@ -6,8 +6,8 @@ use entente_domain::ids::{CredentialId, JobId};
 
 use super::stage::{broker, litellm, places_of, states, take_back, world};
 use super::upstream::{ProvisionerError, Upstream};
-use crate::arcp::jobs::{Hand, events, id, status};
-use crate::harness::{Client, Reply, Value, World, json};
+use entente_harness::jobs::{Hand, events, id, status};
+use entente_harness::{Client, Reply, Value, World, json};
 
 /// A running job with one credential.
 struct Running {

@@ -2,9 +2,9 @@
 //! other session ever does.
 
 use super::stage::{litellm, take_back, world};
-use crate::arcp::jobs::{Hand, id};
-use crate::harness::socket::{FEATURES, Socket, hello};
-use crate::harness::{Setup, Value, World, json};
+use entente_harness::jobs::{Hand, id};
+use entente_harness::socket::{FEATURES, Socket, hello};
+use entente_harness::{Setup, Value, World, json};
 
 const FEATURE: &str = "provisioned_credentials";
 

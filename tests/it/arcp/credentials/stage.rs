@@ -16,7 +16,7 @@ use entente_domain::ids::{JobId, SessionId};
 use entente_domain::refusal::Refusal;
 
 use super::upstream::{ADMIN_KEY, Upstream};
-use crate::harness::{Cluster, Setup, Value, World, json};
+use entente_harness::{Cluster, Setup, Value, World, json};
 
 /// Writes a file with the operator's provisioners; returns its path.
 pub fn file(provisioners: &Value) -> &'static str {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::stage::{broker, litellm, places_of, setup, states, take_back, world};
 use super::upstream::{ADMIN_KEY, ProvisionerError, Upstream};
-use crate::arcp::jobs::{Hand, events, id, kinds, status};
-use crate::harness::process::{KEY, Launch, Place, key_of};
-use crate::harness::{Client, Cluster, Value, World, json, talk};
+use entente_harness::jobs::{Hand, events, id, kinds, status};
+use entente_harness::process::{KEY, Launch, Place, key_of};
+use entente_harness::{Client, Cluster, Value, World, json, talk};
 
 /// Returns the submission of a job.
 fn ask() -> Value {

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
 use super::{Hand, id};
-use crate::harness::{ANY, Cable, Client, Reply, Setup, Value, World, json};
+use entente_harness::{ANY, Cable, Client, Reply, Setup, Value, World, json};
 
 /// Claims up to `max` jobs under a key.
 async fn claim(client: &Client, hand: &Hand, max: u32, key: &str) -> Reply {

@@ -1,7 +1,7 @@
 //! Authority is enforced (ARCP §9.1 to §9.5, §9.7): before an operation, and when an event reports one.
 
 use super::{Hand, events, id, kinds, status};
-use crate::harness::{Reply, Value, World, json};
+use entente_harness::{Reply, Value, World, json};
 
 /// Starts a server with one running job that has this lease.
 async fn running(lease: Value, constraints: Value) -> (World, Hand, Value) {

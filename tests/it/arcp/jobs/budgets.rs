@@ -1,7 +1,7 @@
 //! Budgets (ARCP §9.6): exact, checked before every operation, with optional reservations.
 
 use super::{Hand, events, id, status};
-use crate::harness::{Value, World, json};
+use entente_harness::{Value, World, json};
 
 /// Starts a server with one running job that has this budget.
 async fn running(budget: Value) -> (World, Hand, Value) {

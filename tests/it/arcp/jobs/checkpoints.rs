@@ -1,7 +1,7 @@
 //! Checkpoints: the progress that an attempt stores and the next one receives.
 
 use super::{Hand, id};
-use crate::harness::{Value, World, json};
+use entente_harness::{Value, World, json};
 
 #[tokio::test]
 async fn the_next_attempt_receives_what_was_stored_last() {

@@ -1,7 +1,7 @@
 //! Delegation only narrows (ARCP §9.4, §10).
 
 use super::{Hand, events, id, kinds, status};
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 struct Family {
     world: World,
@@ -24,7 +24,7 @@ impl Family {
         Self { world, client, hand, helper, parent }
     }
 
-    async fn delegate(&self, name: &str, lease: Value, constraints: Value) -> crate::harness::Reply {
+    async fn delegate(&self, name: &str, lease: Value, constraints: Value) -> entente_harness::Reply {
         let body = json!({
             "delegate_id": name, "agent": "helper", "input": { "part": name }, "lease_request": lease,
             "lease_constraints": constraints,

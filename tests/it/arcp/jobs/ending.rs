@@ -2,7 +2,7 @@
 //! arrives.
 
 use super::{Hand, events, id, kinds, status};
-use crate::harness::{Value, World, json};
+use entente_harness::{Value, World, json};
 
 #[tokio::test]
 async fn a_job_that_waits_is_cancelled_at_once() {

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::{Hand, id};
-use crate::harness::{ANY, Client, Cluster, Setup, World, json};
+use entente_harness::{ANY, Client, Cluster, Setup, World, json};
 
 /// Upper bound for a job to reach a live worker, well below the minute of a claim.
 const SOON: Duration = Duration::from_secs(5);

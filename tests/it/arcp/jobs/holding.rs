@@ -1,7 +1,7 @@
 //! Which worker runs which job (ARCP-W-11.2.3): since when, and until when unless it sends a heartbeat.
 
 use super::{Hand, id, status};
-use crate::harness::{Client, Setup, Value, World, json};
+use entente_harness::{Client, Setup, Value, World, json};
 
 /// Returns the claim of a job as its record and its list item have it; null if there is none.
 async fn claim(client: &Client, job: &Value) -> Value {

@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use tokio::time::sleep;
 
 use super::{Hand, id, status};
-use crate::harness::socket::Socket;
-use crate::harness::{ANY, Client, Setup, Value, World, json};
+use entente_harness::socket::Socket;
+use entente_harness::{ANY, Client, Setup, Value, World, json};
 
 /// Submits a job of `echo` and returns its id.
 async fn submit(client: &Client, more: Value) -> String {
@@ -505,7 +505,7 @@ async fn a_key_that_acts_as_others_asks_for_no_more_than_its_principal_may() {
     let admin = world.admin().await;
     let hand = Hand::of(&world.any(), "echo@1").await;
     let ask = json!({ "scopes": ["jobs:write", "jobs:read"], "act_as": ["agent.*"] });
-    let crew = crate::kernel::keys::key(&world, &admin, "service.crew", ask).await.client;
+    let crew = entente_harness::keys::key(&world, &admin, "service.crew", ask).await.client;
     let lease = json!({ "agent.delegate": ["echo"] });
     let high = json!({ "agent": "echo", "priority": 100, "lease_request": lease });
     crew.acting_as("agent.a").post("/jobs", high.clone()).await.is(201);

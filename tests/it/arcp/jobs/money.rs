@@ -2,14 +2,14 @@
 //! once, and its `max_cost` stops them like an exhausted budget (ARCP §9.6).
 
 use super::{Hand, id};
-use crate::harness::{Client, Value, World, json};
-use crate::openintent::governance::{governed, told};
+use entente_harness::governance::{governed, told};
+use entente_harness::{Client, Value, World, json};
 
 fn spent(amount: f64, unit: &str) -> Value {
     json!({ "kind": "metric", "body": { "name": "cost.inference", "value": amount, "unit": unit } })
 }
 
-async fn may(hand: &Hand, job: &Value, more: Value) -> crate::harness::Reply {
+async fn may(hand: &Hand, job: &Value, more: Value) -> entente_harness::Reply {
     let mut body = json!({ "capability": "tool.call", "target": "x" });
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     hand.tell(job, "authorize", body).await

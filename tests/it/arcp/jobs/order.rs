@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use futures_util::stream;
 
 use super::{Hand, id};
-use crate::harness::socket::Socket;
-use crate::harness::{Client, Value, World, json};
+use entente_harness::socket::Socket;
+use entente_harness::{Client, Value, World, json};
 
 /// Submits a job and returns its id.
 async fn submit(client: &Client, more: Value) -> String {
@@ -143,7 +143,7 @@ async fn a_session_sends_a_priority_in_a_member_of_its_own() {
     let hand = Hand::of(&world.any(), "echo@1").await;
     let client = world.agent("agent.client").await;
     let late = submit(&client, json!({})).await;
-    let mut socket = Socket::open(&world, crate::harness::ANY).await;
+    let mut socket = Socket::open(&world, entente_harness::ANY).await;
     let said = json!({ "agent": "echo", "lease_request": {}, "x-entente": { "priority": 1 } });
     let accepted = socket.submit(said).await;
     socket

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Hand, id, status};
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 async fn set(client: &Client, agent: &str, state: &str) -> Value {
     client

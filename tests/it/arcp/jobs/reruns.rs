@@ -2,7 +2,7 @@
 
 use super::searching::{fail, found};
 use super::{Hand, id, status};
-use crate::harness::{Value, World, json};
+use entente_harness::{Value, World, json};
 
 #[tokio::test]
 async fn a_failed_job_is_a_dead_letter_until_somebody_resolves_it() {

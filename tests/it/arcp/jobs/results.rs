@@ -1,7 +1,7 @@
 //! Streamed results (ARCP §8.4): in order, once, and reassembled.
 
 use super::{Hand, events, id, kinds};
-use crate::harness::{Client, Value, World, http, json};
+use entente_harness::{Client, Value, World, http, json};
 
 struct Running {
     world: World,

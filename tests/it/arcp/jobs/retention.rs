@@ -4,7 +4,7 @@ use entente::background::sweeps::Sweep;
 use sqlx::{query_scalar, raw_sql};
 
 use super::{Hand, id};
-use crate::harness::{Setup, World, json};
+use entente_harness::{Setup, World, json};
 
 /// A second more than the retention in these tests.
 const PAST: i64 = 24 * 3_600 + 1;
@@ -153,7 +153,7 @@ async fn a_job_waits_for_the_answer_of_a_person() {
     let needed = ended(&world, &hand).await;
     let _last = ended(&world, &hand).await;
     world.clock.advance(PAST);
-    crate::moments::lapsed(&world, 1).await;
+    entente_harness::moments::lapsed(&world, 1).await;
     let job = needed.parse::<entente_domain::ids::JobId>().unwrap().uuid();
     let sql = format!("UPDATE moments SET job_id = '{job}'");
     raw_sql(sqlx::AssertSqlSafe(sql)).execute(&world.ctx().pool).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::{Hand, events, id, kinds, status};
-use crate::harness::{Client, Setup, Value, World, json};
+use entente_harness::{Client, Setup, Value, World, json};
 
 /// Returns the attempts at a job as `(attempt, outcome, code)`.
 async fn tried(client: &Client, job: &Value) -> Vec<(u64, String, Value)> {

@@ -1,7 +1,7 @@
 //! Searching for jobs: by label, parent, trace, error code, time and status, with counts and cursors; everybody's for an operator.
 
 use super::{Hand, id};
-use crate::harness::{Client, Setup, Value, World, json};
+use entente_harness::{Client, Setup, Value, World, json};
 
 /// Returns the ids of the jobs that a search finds, over all of its pages.
 pub async fn found(client: &Client, query: &str) -> Vec<String> {

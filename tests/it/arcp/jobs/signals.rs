@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Hand, id, status};
-use crate::harness::{Client, Setup, Value, World, json};
+use entente_harness::{Client, Setup, Value, World, json};
 
 async fn send(client: &Client, job: &Value, name: &str) -> Value {
     let path = format!("/jobs/{}/signals", id(job));

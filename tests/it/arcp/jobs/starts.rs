@@ -6,7 +6,7 @@ use entente::background::sweeps::Sweep;
 use futures_util::{StreamExt as _, stream};
 
 use super::{Hand, events, id, status};
-use crate::harness::{Cluster, Setup, World, json};
+use entente_harness::{Cluster, Setup, World, json};
 
 #[tokio::test]
 async fn a_job_starts_at_its_time_and_its_run_time_counts_from_then() {

@@ -1,7 +1,7 @@
 //! A job with its children: status and cost of each, and the sums.
 
 use super::{Hand, id};
-use crate::harness::{World, json};
+use entente_harness::{World, json};
 
 #[tokio::test]
 async fn a_tree_has_the_costs_of_each_job_and_their_sums() {

@@ -1,7 +1,7 @@
 //! Versions side by side (ARCP §7.5): jobs of the old version finish there, while new ones go to the new default.
 
 use super::{Hand, id, status};
-use crate::harness::{World, json};
+use entente_harness::{World, json};
 
 #[tokio::test]
 async fn jobs_of_the_old_version_finish_there_while_new_ones_go_to_the_default() {

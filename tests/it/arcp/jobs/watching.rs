@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Hand, id, status};
-use crate::harness::{Setup, Sse, Value, World, json, send};
+use entente_harness::{Setup, Sse, Value, World, json, send};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_waits_is_woken_by_a_job() {

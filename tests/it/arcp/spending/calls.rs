@@ -2,8 +2,8 @@
 //! units, and whoever it is made for.
 
 use super::{budget, reserving, running, usage};
-use crate::arcp::jobs::{Hand, id, status};
-use crate::harness::{Client, Value, World, json};
+use entente_harness::jobs::{Hand, id, status};
+use entente_harness::{Client, Value, World, json};
 
 async fn reserve(gateway: &Client, more: Value) -> Value {
     let mut body = json!({ "reserve": { "USD": 1 } });

@@ -3,9 +3,9 @@
 
 use futures_util::future::join_all;
 
-use crate::arcp::jobs::Hand;
-use crate::harness::{World, json};
-use crate::openintent::governance::governed;
+use entente_harness::governance::governed;
+use entente_harness::jobs::Hand;
+use entente_harness::{World, json};
 
 use super::reserving;
 

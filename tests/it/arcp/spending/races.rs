@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::join_all;
 
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 use super::{budget, usage};
 

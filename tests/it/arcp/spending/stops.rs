@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use crate::aee::envelopes::task_envelope;
-use crate::arcp::jobs::{Hand, id, status};
-use crate::harness::{Client, Setup, Value, World, json, send, talk};
-use crate::openintent::triggers::{did, intents, now, path, trigger};
+use entente_harness::envelopes::task_envelope;
+use entente_harness::jobs::{Hand, id, status};
+use entente_harness::triggers::{did, intents, now, path, trigger};
+use entente_harness::{Client, Setup, Value, World, json, send, talk};
 
 use super::{budget, reserving, running};
 

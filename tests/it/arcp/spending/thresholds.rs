@@ -1,7 +1,7 @@
 //! Thresholds of budgets: events, degraded models, stops, and questions to a person.
 
-use crate::arcp::jobs::Hand;
-use crate::harness::{Client, Value, World, json};
+use entente_harness::jobs::Hand;
+use entente_harness::{Client, Value, World, json};
 
 use super::{budget, reserving, running, usage};
 

@@ -6,9 +6,9 @@ use std::time::Instant;
 use futures_util::future::join_all;
 
 use super::{Host, Scene, goes_on, in_time, numbers, shown};
-use crate::cli::complaint;
-use crate::harness::process::free_address;
-use crate::harness::{ANY, json};
+use entente_harness::cli::complaint;
+use entente_harness::process::free_address;
+use entente_harness::{ANY, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_is_shown_once_and_marked_by_the_next_hook() {
@@ -116,7 +116,7 @@ async fn a_long_inbox_comes_in_pieces_and_a_turn_ends() {
     scene.say_all(1..=700).await;
     // One is longer than any text.
     let body = json!({ "sender": "agent.ada", "to": "agent.bob", "payload": { "x": "é".repeat(50_000) } });
-    crate::harness::send(&scene.ada, &scene.channel, body).await;
+    entente_harness::send(&scene.ada, &scene.channel, body).await;
     scene.say_all(701..=800).await;
     let mut all = Vec::new();
     let mut texts = String::new();

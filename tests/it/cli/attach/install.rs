@@ -4,9 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::{Host, exists};
-use crate::cli::{complaint, text};
-use crate::harness::process::Place;
-use crate::harness::{Value, json};
+use entente_harness::cli::{complaint, text};
+use entente_harness::process::Place;
+use entente_harness::{Value, json};
 
 fn host(place: &Place) -> Host {
     Host {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::{Host, Scene};
 use crate::cli::PATIENCE;
-use crate::harness::process::{Launch, Place, free_address, key_of};
-use crate::harness::{ANY, Cluster, Value, json};
+use entente_harness::process::{Launch, Place, free_address, key_of};
+use entente_harness::{ANY, Cluster, Value, json};
 
 /// A running relay: a host's end of its pipes.
 struct Relay {

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::cli::{complaint, text};
-use crate::harness::Value;
-use crate::harness::process::Place;
-use crate::harness::terminal::Terminal;
+use entente_harness::Value;
+use entente_harness::cli::{complaint, text};
+use entente_harness::process::Place;
+use entente_harness::terminal::Terminal;
 
 fn setup(home: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));

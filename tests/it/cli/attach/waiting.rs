@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::{Host, Scene, numbers, shown};
-use crate::cli::{PATIENCE, complaint, text};
-use crate::harness::{Setup, World, json};
+use crate::cli::PATIENCE;
+use entente_harness::cli::{complaint, text};
+use entente_harness::{Setup, World, json};
 
 const STOP: &str = r#"{"session_id":"s","hook_event_name":"Stop","stop_hook_active":false}"#;
 

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{accept_async, connect_async};
 
-use crate::harness::{Value, http, json};
+use entente_harness::{Value, http, json};
 
 /// A request, as it is altered.
 pub(super) struct Asked {

@@ -2,7 +2,7 @@
 //! answer.
 
 use super::grant;
-use crate::harness::{Value, World, json, talk};
+use entente_harness::{Value, World, json, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_grant_silences_nobody() {

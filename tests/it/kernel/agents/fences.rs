@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 use super::sessions::{Write, channel, writes};
-use crate::arcp::jobs::Hand;
-use crate::cli::{refused_with, told};
-use crate::harness::{Client, Value, World, json};
-use crate::mcp::{Era, Mcp};
+use entente_harness::cli::{refused_with, told};
+use entente_harness::jobs::Hand;
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Client, Value, World, json};
 
 /// Returns the client whose requests name this lease.
 fn under(client: &Client, lease: &Value) -> Client {
@@ -178,7 +178,7 @@ async fn no_way_of_writing_is_open_by_a_claim_of_a_job_that_is_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_lease_and_no_claim_is_refused_with_its_form() {
-    let world = World::with(crate::harness::Setup::live()).await;
+    let world = World::with(entente_harness::Setup::live()).await;
     let ada = world.agent("agent.ada").await;
     let (intent, _) = channel(&ada).await;
     let held = lease(&ada, &intent, "a", 60).await;
@@ -227,7 +227,7 @@ async fn what_is_no_lease_and_no_claim_is_refused_with_its_form() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_and_commands_write_under_a_lease() {
-    let world = World::with(crate::harness::Setup::live()).await;
+    let world = World::with(entente_harness::Setup::live()).await;
     let ada = world.agent("agent.ada").await;
     let (intent, messages) = channel(&ada).await;
     let channel = messages.split('/').nth(2).unwrap();

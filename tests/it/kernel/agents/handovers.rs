@@ -1,9 +1,9 @@
 //! Hand-overs: an agent's part of an intent passes to another agent at once, and what the former still sends is refused.
 
-use crate::cli::told;
-use crate::harness::{Client, Value, World, json, talk};
-use crate::kernel::inbox::{each, follow, open, read};
-use crate::mcp::{Era, Mcp};
+use entente_harness::cli::told;
+use entente_harness::inbox::{each, follow, open, read};
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Client, Value, World, json, talk};
 
 /// Ada works on an intent: a claimed task, one that is kept for her, and a lease; Bob may read and write.
 struct Work {

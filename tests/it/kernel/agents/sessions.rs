@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
-use crate::arcp::jobs::Hand;
-use crate::cli::told;
-use crate::harness::{Client, Value, World, json};
-use crate::mcp::{Era, Mcp};
-use crate::openintent::governance::governed;
+use entente_harness::cli::told;
+use entente_harness::governance::governed;
+use entente_harness::jobs::Hand;
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Client, Value, World, json};
 
 /// Opens a session of `agent`, and returns its epoch.
 pub(super) async fn open(client: &Client, agent: &str) -> i64 {

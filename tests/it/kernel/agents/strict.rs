@@ -2,10 +2,10 @@
 //! whichever server.
 
 use super::sessions::{channel, open, writes};
-use crate::aee::envelopes::task_envelope;
-use crate::cli::told;
-use crate::harness::{Client, Value, World, json, talk};
-use crate::mcp::{Era, Mcp};
+use entente_harness::cli::told;
+use entente_harness::envelopes::task_envelope;
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Client, Value, World, json, talk};
 
 fn within(client: &Client, epoch: i64) -> Client {
     client.with("entente-epoch", &epoch.to_string())

@@ -1,6 +1,6 @@
 //! Documents that clients keep: their entity tags, and the answers to those who have them already.
 
-use crate::harness::{Client, Reply, World, json};
+use entente_harness::{Client, Reply, World, json};
 
 async fn known(client: &Client, method: &str, path: &str, tags: &str) -> Reply {
     client.with("if-none-match", tags).send(method, path, None).await

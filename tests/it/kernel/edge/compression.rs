@@ -4,8 +4,8 @@ use std::io::Read as _;
 
 use flate2::read::GzDecoder;
 
-use crate::harness::{Client, Value, World, http, json, talk};
-use crate::kernel::people::logged_in;
+use entente_harness::people::logged_in;
+use entente_harness::{Client, Value, World, http, json, talk};
 
 /// An answer as it came over the wire.
 struct Raw {

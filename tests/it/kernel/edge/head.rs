@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::harness::{Client, Reply, Setup, Sse, World, json, send_number, talk};
+use entente_harness::{Client, Reply, Setup, Sse, World, json, send_number, talk};
 
 /// Time within which an answer to HEAD must come: far less than what the requests below ask to wait.
 const AT_ONCE: Duration = Duration::from_secs(10);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Setup, World, json, send_number, talk};
+use entente_harness::{Setup, World, json, send_number, talk};
 
 /// Returns the value of a line of the metrics.
 async fn value(world: &World, line: &str) -> Option<f64> {

@@ -6,8 +6,8 @@ use entente::config::Config;
 use entente::startup::{Parts, Server};
 use sqlx::postgres::PgConnectOptions;
 
-use crate::arcp::jobs::{Hand, id, status};
-use crate::harness::{Cluster, PgBouncer, Receiver, Setup, Sse, World, json, send_number, subscribe, talk};
+use entente_harness::jobs::{Hand, id, status};
+use entente_harness::{Cluster, PgBouncer, Receiver, Setup, Sse, World, json, send_number, subscribe, talk};
 
 /// Messages that each test sends.
 const MESSAGES: u64 = 20;

@@ -1,6 +1,6 @@
 //! Routes are found by their segments (`crates/http/src/routes/index.rs`), as the router of actix alone would find them.
 
-use crate::harness::{World, json};
+use entente_harness::{World, json};
 
 #[tokio::test]
 async fn a_path_finds_its_route_and_nothing_else() {

@@ -16,9 +16,9 @@ use rcgen::{
 use reqwest::tls::TlsInfo;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::harness::process::Place;
-use crate::harness::socket::hello;
-use crate::harness::{ANY, Setup, Value, World, http, json, subscribe};
+use entente_harness::process::Place;
+use entente_harness::socket::hello;
+use entente_harness::{ANY, Setup, Value, World, http, json, subscribe};
 
 /// Names of the server in its certificates.
 const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];

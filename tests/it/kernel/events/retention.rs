@@ -10,7 +10,7 @@ use entente_domain::bundles::Section;
 use entente_domain::ids::IntentId;
 use sqlx::{AssertSqlSafe, query_scalar, raw_sql};
 
-use crate::harness::{
+use entente_harness::{
     BundleFile, Client, Receiver, Setup, Sse, Value, World, json, send_number, subscribe, talk,
 };
 

@@ -3,18 +3,8 @@
 mod finding;
 mod following;
 
-use entente_kernel::audit::search::{ENTRIES, step};
-
-use crate::harness::{Client, Reply, Value, World, json};
-
-/// Indexes everything that is committed.
-pub async fn index(world: &World) {
-    let mut idle = 0;
-    // Another server may hold the lock for a moment.
-    while idle < 3 {
-        idle = if step(world.ctx(), ENTRIES).await.unwrap().has_more { 0 } else { idle + 1 };
-    }
-}
+use entente_harness::search::index;
+use entente_harness::{Client, Reply, Value, World, json};
 
 /// Searches with a raw query.
 pub async fn search(client: &Client, query: &str) -> Reply {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use entente::background::inboxes;
 
 use super::{each, follow, numbers, open, read, seen, to_bob};
-use crate::harness::{Client, Sse, Value, World, json, send, talk};
+use entente_harness::{Client, Sse, Value, World, json, send, talk};
 
 fn asking(kind: &str, to: &Value, attention: &str) -> Value {
     json!({ "sender": "agent.ada", "to": to, "message_type": kind, "payload": {}, "metadata": { "attention": attention } })

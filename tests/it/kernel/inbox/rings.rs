@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{follow, open, seen, to_bob};
-use crate::harness::process::{Launch, Place, key_of};
-use crate::harness::{Act, Client, Cluster, Got, Receiver, Value, World, json, send, subscribe, talk};
-use crate::kernel::keys::key;
+use entente_harness::keys::key;
+use entente_harness::process::{Launch, Place, key_of};
+use entente_harness::{Act, Client, Cluster, Got, Receiver, Value, World, json, send, subscribe, talk};
 
 async fn pair(world: &World) -> (Client, Client, String) {
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use super::{numbers, open, read, to_bob};
-use crate::harness::process::{Launch, Place, key_of};
-use crate::harness::{Client, Cluster, Value, World, json, send, talk};
+use entente_harness::process::{Launch, Place, key_of};
+use entente_harness::{Client, Cluster, Value, World, json, send, talk};
 
 /// Upper bound for a wake-up across servers.
 const SOON: Duration = Duration::from_secs(1);

@@ -2,13 +2,13 @@
 //! tool and the command.
 
 use super::{each, follow, numbers, open, read, seen};
-use crate::aee::envelopes::{task_envelope, with};
-use crate::arcp::jobs::Hand;
-use crate::harness::desk::Desk;
-use crate::harness::{World, json, send, talk};
-use crate::mcp::{Era, Mcp};
-use crate::moments;
-use crate::openintent::tasks;
+use entente_harness::desk::Desk;
+use entente_harness::envelopes::{task_envelope, with};
+use entente_harness::jobs::Hand;
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::moments;
+use entente_harness::tasks;
+use entente_harness::{World, json, send, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_reaches_those_whom_it_addresses() {

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::{TRIO, circle, hasty, line, lineages, room, say};
-use crate::aee::envelopes::task_envelope;
-use crate::harness::{Client, World, json, send};
-use crate::mcp::{Era, Mcp};
+use entente_harness::envelopes::task_envelope;
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Client, World, json, send};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_way_to_send_is_closed_to_a_stopped_loop() {

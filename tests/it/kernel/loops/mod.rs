@@ -4,18 +4,12 @@ mod doors;
 mod seeing;
 mod servers;
 
-use entente::background::looping;
-
-use crate::arcp::jobs::Hand;
-use crate::harness::{Client, Setup, Value, World, json, send, talk};
+use entente_harness::jobs::Hand;
+use entente_harness::loops::follow;
+use entente_harness::{Client, Setup, Value, World, json, send, talk};
 
 /// Names of the agents.
 pub const TRIO: [&str; 3] = ["agent.a", "agent.b", "agent.c"];
-
-/// Reads everything that was sent on a server without background tasks.
-pub async fn follow(world: &World) {
-    looping::catch_up(world.ctx()).await.unwrap();
-}
 
 /// A message of one agent to another.
 pub fn line(from: &str, to: &str, text: &str) -> Value {

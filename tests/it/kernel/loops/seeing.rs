@@ -1,10 +1,10 @@
 //! Who sees lineages, over REST, MCP and the command line; closed channels stay closed.
 
 use super::{circle, follow, hasty, line, lineages, room, told};
-use crate::cli;
-use crate::harness::{Value, World, json, send};
-use crate::kernel::inbox;
-use crate::mcp::{Era, Mcp};
+use entente_harness::cli;
+use entente_harness::inbox;
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Value, World, json, send};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_and_a_terminal_see_the_same() {

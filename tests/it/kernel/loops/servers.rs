@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{TRIO, line, lineages, say, told};
-use crate::harness::process::{Launch, Place, key_of};
-use crate::harness::{Client, Cluster, World, json, send, talk};
+use entente_harness::process::{Launch, Place, key_of};
+use entente_harness::{Client, Cluster, World, json, send, talk};
 
 /// Sends in a circle over these clients, each on its server, at the pace of a fast model; returns the number of messages
 /// after which all of them are refused.

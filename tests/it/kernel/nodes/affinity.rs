@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use entente_domain::ids::MessageId;
 use futures_util::future::join_all;
 
-use crate::harness::process::{KEY, Launch, Place, Process};
-use crate::harness::{Client, Cluster, Setup, Sse, Value, World, json, send_number, talk};
+use entente_harness::process::{KEY, Launch, Place, Process};
+use entente_harness::{Client, Cluster, Setup, Sse, Value, World, json, send_number, talk};
 
 /// Clients at each server.
 const CLIENTS: u64 = 6;

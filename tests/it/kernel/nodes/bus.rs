@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Client, Nats, Sse, TestBus, World, json, send_number, talk};
+use entente_harness::{Client, Nats, Sse, TestBus, World, json, send_number, talk};
 
 /// Upper bound for a change to be found by polling.
 const POLLED: Duration = Duration::from_secs(2);

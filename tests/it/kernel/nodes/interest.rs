@@ -6,7 +6,7 @@ use entente_domain::ids::{IntentId, NodeId};
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::wakeups::interest::{Interest, Shards, shard};
 
-use crate::harness::{Sse, TestBus, World, json, send_number, talk};
+use entente_harness::{Sse, TestBus, World, json, send_number, talk};
 
 /// Counts the notifications of servers for `talk`, on all channels, while `work` runs.
 async fn heard(world: &World, work: impl Future<Output = ()>) -> usize {

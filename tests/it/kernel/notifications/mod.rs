@@ -7,7 +7,7 @@ mod receivers;
 mod times;
 mod topics;
 
-use crate::harness::{Client, Got, Receiver, Value, World, json};
+use entente_harness::{Client, Got, Receiver, Value, World, json};
 
 /// Creates a contact point of a person at a receiver, of the form of Slack.
 pub async fn contact(person: &Client, id: &str, receiver: &Receiver, settings: Value) -> Value {

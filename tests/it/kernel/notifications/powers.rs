@@ -1,8 +1,8 @@
 //! Who sets where a person is told: the person, with a login of their own.
 
 use super::{contact, later, notify};
-use crate::harness::{Receiver, World, json};
-use crate::moments::{ask, told};
+use entente_harness::moments::{ask, told};
+use entente_harness::{Receiver, World, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_else_sets_where_a_person_is_told() {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{contact, later, notify, shown, things};
-use crate::harness::{Act, Receiver, Setup, World, json};
-use crate::moments::{ask, question, told, with};
+use entente_harness::moments::{ask, question, told, with};
+use entente_harness::{Act, Receiver, Setup, World, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_refused_comes_again() {

@@ -1,8 +1,8 @@
 //! When people are told: together, not in quiet hours, at the digest, again, and later as an escalation.
 
 use super::{contact, later, notify, shown, things};
-use crate::harness::{Receiver, World, json};
-use crate::moments::{ask, option, resolve};
+use entente_harness::moments::{ask, option, resolve};
+use entente_harness::{Receiver, World, json};
 
 /// Berlin's clock is an hour ahead of UTC in November; the test's begins on the 21st at 08:00 UTC.
 const ZONE: &str = "Europe/Berlin";

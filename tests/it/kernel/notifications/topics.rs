@@ -1,10 +1,10 @@
 //! What people are told of: decisions, approvals, their own inboxes.
 
 use super::{contact, later, notify, shown, things};
-use crate::aee::envelopes::{task_envelope, with};
-use crate::harness::{Receiver, World, json, send, talk};
-use crate::kernel::inbox::{follow, open, seen};
-use crate::moments::{ask, at, dialogue, option, resolve};
+use entente_harness::envelopes::{task_envelope, with};
+use entente_harness::inbox::{follow, open, seen};
+use entente_harness::moments::{ask, at, dialogue, option, resolve};
+use entente_harness::{Receiver, World, json, send, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_is_told_once_with_its_page() {

@@ -11,7 +11,7 @@ use entente_kernel::identity::people;
 use entente_kernel::{AppError, Outcome};
 
 use super::{logged_in, person};
-use crate::harness::{World, json};
+use entente_harness::{World, json};
 
 const ISSUER: &str = "https://login.example.com";
 

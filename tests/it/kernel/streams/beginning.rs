@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{live, names};
-use crate::harness::{Client, Event, Setup, Sse, World, json, talk};
+use entente_harness::{Client, Event, Setup, Sse, World, json, talk};
 
 /// How long a stream must be silent to show that it has nothing more.
 const QUIET: Duration = Duration::from_millis(300);

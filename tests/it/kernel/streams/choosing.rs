@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{live, names, numbers, one_of_everything};
-use crate::harness::{Client, Event, Sse, Value, json, send, talk};
+use entente_harness::{Client, Event, Sse, Value, json, send, talk};
 
 /// How long a stream must be silent to show that it has nothing more.
 const QUIET: Duration = Duration::from_millis(30);

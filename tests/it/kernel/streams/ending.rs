@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::{count, live, numbers};
-use crate::harness::{Client, Sse, Value, World, json, send, talk};
+use entente_harness::{Client, Sse, Value, World, json, send, talk};
 
 /// Upper bound for a stream to break after its reader lost access.
 const SOON: Duration = Duration::from_secs(1);

@@ -8,8 +8,8 @@ use entente_kernel::log::order;
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{count, live, numbers};
-use crate::harness::process::Place;
-use crate::harness::{Client, Receiver, Setup, Sse, World, json, subscribe, talk};
+use entente_harness::process::Place;
+use entente_harness::{Client, Receiver, Setup, Sse, World, json, subscribe, talk};
 
 /// Requires that the numbers are dense and that the parts of each log follow each other, in the order of the numbers.
 async fn is_whole(world: &World) {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{count, live, names, numbers};
-use crate::harness::{Client, Event, Setup, Sse, World, json, send, talk};
+use entente_harness::{Client, Event, Setup, Sse, World, json, send, talk};
 
 /// Returns every kind of stream that a member of the channel can open.
 fn paths(intent: &str, channel: &str) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{count, live, names, numbers};
-use crate::harness::{Sse, World, json, send, talk};
+use entente_harness::{Sse, World, json, send, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directed_message_is_shown_to_its_parties_and_the_managers_alone() {

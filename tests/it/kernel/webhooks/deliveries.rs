@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Act, Client, Receiver, Value, World, json, send, subscribe, talk};
+use entente_harness::{Act, Client, Receiver, Value, World, json, send, subscribe, talk};
 
 /// A server with a channel, a subscription to its messages and the receiver.
 struct Line {

@@ -1,6 +1,6 @@
 //! `CloudEvents` instead of the body of Standard Webhooks: each kind of delivery, its signature, and its sameness over attempts.
 
-use crate::harness::{Act, Got, Receiver, Setup, Value, World, json, send, subscribe, talk};
+use entente_harness::{Act, Got, Receiver, Setup, Value, World, json, send, subscribe, talk};
 
 const URL: &str = "https://entente.example.com";
 

@@ -1,8 +1,9 @@
 //! Mailbox webhooks (AEE §5): each envelope in a mailbox is sent unchanged and in order to those who may read it.
 
-use crate::aee::envelopes::{mail, task_envelope, two, with};
-use crate::harness::{Act, Client, Receiver, Value, World, json, subscribe};
-use crate::kernel::keys::key;
+use entente_harness::envelopes::trap;
+use entente_harness::envelopes::{mail, task_envelope, two, with};
+use entente_harness::keys::key;
+use entente_harness::{Act, Client, Receiver, Value, World, json, subscribe};
 
 /// Subscribes to a mailbox.
 async fn watch(client: &Client, entity: &str, receiver: &Receiver) -> Value {
@@ -17,15 +18,6 @@ async fn event(world: &World, client: &Client, id: &str, link: (&str, &str)) {
 /// Returns the number of deliveries, in any state.
 async fn queued(world: &World) -> i64 {
     sqlx::query_scalar("SELECT count(*) FROM webhook_deliveries").fetch_one(&world.ctx().pool).await.unwrap()
-}
-
-/// Makes the transaction that ingests the task `envelope-poison` fail, after everything else was written.
-pub async fn trap(world: &World) {
-    let trap = "CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN RAISE EXCEPTION 'poison'; END $$;
-        CREATE TRIGGER trap BEFORE INSERT ON aee_pairs FOR EACH ROW WHEN (new.task_id = 'envelope-poison')
-        EXECUTE FUNCTION trap();";
-    sqlx::raw_sql(trap).execute(&world.ctx().pool).await.unwrap();
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use entente_domain::clock::{Timestamp, rfc3339};
 use entente_domain::ids::EndpointId;
 use entente_kernel::webhooks::replays;
 
-use crate::harness::{Client, Receiver, Value, World, json, send, subscribe, talk};
+use entente_harness::{Client, Receiver, Value, World, json, send, subscribe, talk};
 
 fn note(n: usize) -> Value {
     json!({ "sender": "agent.ada", "payload": { "n": n } })

@@ -6,7 +6,7 @@ use entente_domain::ids::{EndpointId, NodeId};
 use entente_domain::webhooks::DisabledReason;
 use entente_kernel::webhooks::{deliveries, endpoints};
 
-use crate::harness::{Act, Receiver, Value, World, json, send, subscribe, talk};
+use entente_harness::{Act, Receiver, Value, World, json, send, subscribe, talk};
 
 fn node(world: &World) -> NodeId {
     NodeId::mint(world.ctx().now(), &*world.ctx().chance)

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use entente_domain::webhooks::signing::Secret;
 
-use crate::harness::process::{Launch, Place, Process, key_of};
-use crate::harness::{
+use entente_harness::process::{Launch, Place, Process, key_of};
+use entente_harness::{
     Cable, Client, Cluster, MAX_PAYLOAD, Nats, Setup, Stream, Streamed, Value, World, json, send,
     send_number, talk,
 };

@@ -2,7 +2,7 @@
 //! limits hold as long as it exists.
 
 use super::{Two, did, events, signed, types, url};
-use crate::harness::{Reply, Value, json};
+use entente_harness::{Reply, Value, json};
 
 /// Delivers an intent to `b` as `a` would, without requesting callbacks.
 async fn deliver(two: &Two, id: &str, more: Value) -> Reply {
@@ -29,7 +29,7 @@ async fn end(two: &Two, remote: &str, version: u64) {
     two.bob.seen(&json!(version)).post(&path, json!({ "status": "completed" })).await.ok();
 }
 
-async fn sql(world: &crate::harness::World, text: &'static str) {
+async fn sql(world: &entente_harness::World, text: &'static str) {
     sqlx::raw_sql(text).execute(&world.ctx().pool).await.unwrap();
 }
 

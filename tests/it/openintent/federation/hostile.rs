@@ -5,7 +5,7 @@ use entente_domain::clock::offset;
 use entente_domain::openintent::federation::signing::sign;
 
 use super::{Two, did, events, peer, setup, signed, signer, types, url};
-use crate::harness::{Reply, Value, World, json};
+use entente_harness::{Reply, Value, World, json};
 
 /// Returns a delivery of peer `a` to `b`.
 #[expect(clippy::needless_pass_by_value, reason = "`json!` makes one at each call")]

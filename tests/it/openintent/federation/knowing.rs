@@ -4,7 +4,7 @@
 use entente_domain::openintent::federation::signing::show_key;
 
 use super::{Two, did, peer, signer, url};
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_are_seen_when_the_operator_exports_them() {

@@ -5,7 +5,7 @@
 use entente_openintent::federation::{claim, letter};
 
 use super::{Two, again, did, events, free_port, peer, setup, types, url};
-use crate::harness::{Act, Receiver, Value, World, json};
+use entente_harness::{Act, Receiver, Value, World, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_dies_before_it_sends_sends_when_it_is_back() {
@@ -106,7 +106,7 @@ async fn two_servers_carry_each_letter_once() {
 }
 
 /// Starts one server whose only peer is at this port.
-async fn alone(port: u16) -> (World, crate::harness::Client, Value) {
+async fn alone(port: u16) -> (World, entente_harness::Client, Value) {
     let world = World::with(setup(free_port(), 1, &json!([peer(port, 2)]))).await;
     let ada = world.agent("agent.ada").await;
     let intent = ada.post("/intents", json!({ "title": "Translate" })).await.ok();

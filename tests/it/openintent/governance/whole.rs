@@ -1,7 +1,7 @@
 //! Policies and the other resources: a refused operation leaves nothing behind, and no path bypasses a policy.
 
 use super::{become_, governed, told, version, violates};
-use crate::harness::{World, json};
+use entente_harness::{World, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cost_that_is_refused_leaves_nothing() {

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 
 use super::intent;
-use crate::harness::{Client, World, json};
+use entente_harness::{Client, World, json};
 
 async fn wait_for(client: &Client, from: &str, to: &str) -> u16 {
     let path = format!("/intents/{from}/dependencies");

@@ -3,11 +3,13 @@
 use entente_domain::limits::CALLS_AT_ONCE;
 use futures_util::future::join_all;
 
-use crate::harness::{Act, Receiver, Setup, Value, World, json};
-use crate::openintent::governance::governed;
-use crate::openintent::invocations::{Stage, call};
-use crate::openintent::tool_grants::grant;
-use crate::openintent::vaults::{SECRET, credential, id, tamper, vault};
+use crate::openintent::invocations::Stage;
+use crate::openintent::vaults::{id, tamper};
+use entente_harness::governance::governed;
+use entente_harness::vaults::call;
+use entente_harness::vaults::grant;
+use entente_harness::vaults::{SECRET, credential, vault};
+use entente_harness::{Act, Receiver, Setup, Value, World, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn constraints_are_kept_and_what_they_deny_is_on_record() {

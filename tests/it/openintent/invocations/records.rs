@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use crate::harness::{Act, Setup, Value, World, ids, json};
-use crate::openintent::invocations::{Stage, call};
-use crate::openintent::vaults::{SECRET, tamper};
+use crate::openintent::invocations::Stage;
+use crate::openintent::vaults::tamper;
+use entente_harness::vaults::SECRET;
+use entente_harness::vaults::call;
+use entente_harness::{Act, Setup, Value, World, ids, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_calls_nothing_twice() {

@@ -1,8 +1,10 @@
 //! The request of a call, and its response.
 
-use crate::harness::{Act, Value, json};
-use crate::openintent::invocations::{Stage, call};
-use crate::openintent::vaults::{SECRET, places_of};
+use crate::openintent::invocations::Stage;
+use crate::openintent::vaults::places_of;
+use entente_harness::vaults::SECRET;
+use entente_harness::vaults::call;
+use entente_harness::{Act, Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_is_called_with_the_secret_that_the_agent_never_sees() {
@@ -214,8 +216,8 @@ async fn the_servers_own_network_is_out_of_reach() {
     // Nor by name: the operator has not allowed `localhost`.
     let local = json!({ "base_url": format!("https://localhost:{}/", stage.receiver.address.port()) });
     let settings = vec![("ENTENTE_TOOL_ALLOW", "tools.internal")];
-    let strict = crate::harness::Setup { settings, ..crate::harness::Setup::default() };
-    let other = crate::harness::World::on(strict, stage.world.database.clone()).await;
+    let strict = entente_harness::Setup { settings, ..entente_harness::Setup::default() };
+    let other = entente_harness::World::on(strict, stage.world.database.clone()).await;
     let ada = other.agent("agent.ada").await;
     ada.patch(&path, json!({ "metadata": local })).await.refused(422, "invalid_request");
     // A credential that was created under other settings is blocked when it is used.

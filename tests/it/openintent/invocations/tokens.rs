@@ -2,10 +2,12 @@
 
 use futures_util::future::join_all;
 
-use crate::harness::{Act, Receiver, Setup, Value, World, json};
-use crate::openintent::invocations::{Stage, call};
-use crate::openintent::tool_grants::grant;
-use crate::openintent::vaults::{credential, places_of};
+use crate::openintent::invocations::Stage;
+use crate::openintent::vaults::places_of;
+use entente_harness::vaults::call;
+use entente_harness::vaults::credential;
+use entente_harness::vaults::grant;
+use entente_harness::{Act, Receiver, Setup, Value, World, json};
 
 fn connection(tokens: &Receiver) -> Value {
     json!({ "token_url": format!("http://{}/token", tokens.address) })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 
 use super::{acquire, ask, ends, goal, listed, one};
-use crate::harness::{Setup, Sse, Value, World, json};
+use entente_harness::{Setup, Sse, Value, World, json};
 
 fn end(scope: &str, reason: &str, actor: &str) -> (String, String, String) {
     (scope.to_owned(), reason.to_owned(), actor.to_owned())

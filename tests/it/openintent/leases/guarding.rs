@@ -1,7 +1,7 @@
 //! The protection by a lease: patches to the covered part of the state are refused (RFC-0003).
 
 use super::{acquire, goal, one};
-use crate::harness::{Client, Reply, World, json};
+use entente_harness::{Client, Reply, World, json};
 
 /// Sets a member of an intent's state at its current version.
 async fn set(client: &Client, intent: &str, path: &str) -> Reply {
@@ -9,7 +9,7 @@ async fn set(client: &Client, intent: &str, path: &str) -> Reply {
     patch(client, intent, body).await
 }
 
-async fn patch(client: &Client, intent: &str, body: crate::harness::Value) -> Reply {
+async fn patch(client: &Client, intent: &str, body: entente_harness::Value) -> Reply {
     let path = format!("/intents/{intent}");
     let version = client.get(&path).await.ok()["version"].clone();
     client.seen(&version).post(&format!("{path}/state"), body).await
@@ -84,7 +84,7 @@ async fn a_writer_that_slept_is_stopped_by_its_fencing_token() {
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let intent = goal(&ada).await;
     let first = acquire(&ada, &intent, "a").await;
-    let fenced = |lease: &crate::harness::Value| json!({ "state": { "a": 1 }, "fencing_token": lease["fencing_token"] });
+    let fenced = |lease: &entente_harness::Value| json!({ "state": { "a": 1 }, "fencing_token": lease["fencing_token"] });
     patch(&ada, &intent, fenced(&first)).await.is(200);
     patch(&bob, &intent, fenced(&first)).await.refused(409, "lease_ended");
     world.clock.advance(300);

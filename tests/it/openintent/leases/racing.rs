@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::{goal, one};
-use crate::harness::{Client, World, json};
+use entente_harness::{Client, World, json};
 
 /// Number of concurrent clients.
 const CLIENTS: usize = 64;

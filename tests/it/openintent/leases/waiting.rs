@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::{acquire, ask, goal, one};
-use crate::cli::told;
-use crate::harness::{ANY, Client, Reply, Value, World, json};
-use crate::mcp::{Era, Mcp};
+use entente_harness::cli::told;
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{ANY, Client, Reply, Value, World, json};
 
 /// Returns the agents that wait for leases on an intent, in their order.
 async fn queue(client: &Client, intent: &str) -> Vec<String> {

@@ -2,7 +2,7 @@
 //! that has no SQL and no sweeps and treats paths as lists of words.
 
 use super::{goal, listed, one, told};
-use crate::harness::{Client, Value, World, json};
+use entente_harness::{Client, Value, World, json};
 
 /// Number of steps.
 const STEPS: usize = 600;

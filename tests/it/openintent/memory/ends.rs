@@ -1,8 +1,8 @@
 //! Automatic ends in agents' memory: by expiry, with the task, with the intent, and by eviction.
 
 use super::{ask, at, changes, intent, keep, told};
-use crate::harness::{Client, Value, World, ids, json};
-use crate::openintent::tasks::task;
+use entente_harness::tasks::task;
+use entente_harness::{Client, Value, World, ids, json};
 
 async fn finish(client: &Client, task: &str) {
     client.post(&format!("/tasks/{task}/claim"), json!({})).await.is(200);

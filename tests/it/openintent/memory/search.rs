@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{intent, keep};
-use crate::harness::{Client, World, json};
+use entente_harness::{Client, World, json};
 
 async fn found(client: &Client, query: &str) -> Vec<String> {
     let list = client.get(&format!("/agents/agent.ada/memory?{query}")).await.is(200);

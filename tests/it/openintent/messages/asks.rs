@@ -7,8 +7,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::harness::{ANY, Client, Reply, Setup, Value, World, json, talk};
-use crate::kernel::agents::registered;
+use entente_harness::agents::registered;
+use entente_harness::{ANY, Client, Reply, Setup, Value, World, json, talk};
 
 /// Starts an ask in the background.
 fn asking(client: &Client, channel: &str, body: Value) -> JoinHandle<Reply> {

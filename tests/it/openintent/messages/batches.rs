@@ -1,6 +1,6 @@
 //! Retries and batches: done once, each message independently.
 
-use crate::harness::{Value, World, json, talk};
+use entente_harness::{Value, World, json, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_is_done_once() {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Client, Sse, Value, World, ids, json, send, talk};
-use crate::mcp::{Era, Mcp};
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Client, Sse, Value, World, ids, json, send, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_by_recipient_includes_broadcasts() {

@@ -1,8 +1,8 @@
 //! Messages in strict mode (OI-2.10, OI-2.11): a payload is required, and metadata is always an object, by every route
 //! that sends or shows a message.
 
-use crate::harness::{Client, Receiver, Setup, Sse, Value, World, json, send, subscribe, talk};
-use crate::mcp::{Era, Mcp};
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Client, Receiver, Setup, Sse, Value, World, json, send, subscribe, talk};
 
 fn strict(live: bool) -> Setup {
     Setup { settings: vec![("ENTENTE_STRICT_RFC0021", "true")], live }

@@ -1,8 +1,8 @@
 //! Following a portfolio: by its stream, in both families of paths, and by webhooks (RFC-0006).
 
 use super::{portfolio, put};
-use crate::harness::{Client, Event, Receiver, Setup, Sse, World, ids, json, send, subscribe};
 use crate::openintent::graphs::{intent, moved, shut};
+use entente_harness::{Client, Event, Receiver, Setup, Sse, World, ids, json, send, subscribe};
 
 async fn note(client: &Client, intent: &str, n: u64) {
     let event = json!({ "event_type": "note", "payload": { "n": n } });

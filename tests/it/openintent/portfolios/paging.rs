@@ -1,8 +1,8 @@
 //! The intents of a portfolio, page by page, in their current state.
 
 use super::{portfolio, put};
-use crate::harness::{World, ids, json};
 use crate::openintent::graphs::{intent, shut};
+use entente_harness::{World, ids, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_intents_come_in_pages_and_its_sums_are_of_all() {

@@ -1,8 +1,8 @@
 //! Other ends of questions than an answer, and the default person.
 
 use super::{goal, now, question, respond, suspend, types, waiting};
-use crate::harness::{Setup, World, json};
-use crate::moments::{answer, at, option};
+use entente_harness::moments::{answer, at, option};
+use entente_harness::{Setup, World, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn time_is_over_for_who_reads_it_and_is_written_once() {

@@ -1,9 +1,9 @@
 //! Only people decide: who may answer if no person is named, and who may withdraw a question.
 
 use super::{goal, now, question, respond, said, suspend, types, waiting};
-use crate::arcp::authority::given_key;
-use crate::harness::{Client, Setup, Value, World, json};
-use crate::moments::{answer, at, option};
+use entente_harness::moments::{answer, at, option};
+use entente_harness::people::given_key;
+use entente_harness::{Client, Setup, Value, World, json};
 
 /// Asks a question without a person, as the SDK does by default.
 async fn open(client: &Client, intent: &str) -> Value {
@@ -11,7 +11,7 @@ async fn open(client: &Client, intent: &str) -> Value {
     suspend(client, intent, nobody).await
 }
 
-async fn status(client: &Client, intent: &str, status: &str) -> crate::harness::Reply {
+async fn status(client: &Client, intent: &str, status: &str) -> entente_harness::Reply {
     let read = client.get(&format!("/intents/{intent}")).await.ok();
     let path = format!("/intents/{intent}/status");
     client.seen(&read["version"]).post(&path, json!({ "status": status })).await

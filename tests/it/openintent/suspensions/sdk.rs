@@ -2,8 +2,8 @@
 //! state. `tests/clients/test_suspensions.py` runs the SDK's own agents.
 
 use super::{goal, now, respond, types, waiting};
-use crate::harness::{Client, Reply, Value, World, json};
-use crate::moments::{answer, at, dialogue, option};
+use entente_harness::moments::{answer, at, dialogue, option};
+use entente_harness::{Client, Reply, Value, World, json};
 
 #[expect(clippy::needless_pass_by_value, reason = "it is read better where it is called")]
 fn record(id: &str, more: Value) -> Value {

@@ -2,7 +2,7 @@
 //! omitted, and never out of a final status.
 
 use super::{act, intent, now, status, task, told};
-use crate::harness::{Setup, World, json};
+use entente_harness::{Setup, World, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_is_made_under_the_version_that_was_read() {

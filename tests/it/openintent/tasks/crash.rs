@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use super::{intent, task};
-use crate::harness::process::{KEY, Launch, Place};
-use crate::harness::{Client, Value, json};
+use entente_harness::process::{KEY, Launch, Place};
+use entente_harness::{Client, Value, json};
 
 /// Upper bound for the agents' work, including the crashes.
 const PATIENCE: Duration = Duration::from_mins(2);

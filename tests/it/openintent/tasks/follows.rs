@@ -4,8 +4,8 @@
 use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 
 use super::{act, complete, intent, now, status, task, told};
-use crate::harness::{World, json, talk};
-use crate::kernel::agents::registered;
+use entente_harness::agents::registered;
+use entente_harness::{World, json, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_depends_on_a_task_becomes_ready_with_the_last_one() {

@@ -1,7 +1,7 @@
 //! Hostile input: invalid names and oversized members, through every endpoint.
 
 use super::{act, intent, now, task};
-use crate::harness::{World, json};
+use entente_harness::{World, json};
 
 /// Returns texts that are no agent names; the last one is too long for an index.
 fn no_names() -> Vec<String> {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::join_all;
 
 use super::{intent, now, task};
-use crate::harness::{Client, Setup, Value, World, ids, json};
+use entente_harness::{Client, Setup, Value, World, ids, json};
 
 /// Claims ready tasks until none are left; returns those it got.
 async fn claimer(client: Client, intent: String) -> Vec<(String, i64)> {

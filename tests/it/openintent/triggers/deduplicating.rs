@@ -1,7 +1,7 @@
 //! Deduplication (RFC-0017 §6): an open intent is not created twice, or the second one waits.
 
 use super::{did, intents, path, trigger};
-use crate::harness::{Value, World, json};
+use entente_harness::{Value, World, json};
 
 #[tokio::test]
 async fn an_open_intent_is_not_made_twice() {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{did, intents, now, path, told, trigger};
-use crate::harness::{Client, Setup, Value, World, json, send, talk};
+use entente_harness::{Client, Setup, Value, World, json, send, talk};
 
 /// Processes all logged events and fires the triggers.
 async fn hear(world: &World) {

@@ -4,7 +4,7 @@ use entente_domain::clock::Clock as _;
 use entente_domain::webhooks::signing::Secret;
 
 use super::{did, intents, now, path, trigger};
-use crate::harness::{Client, Reply, Value, World, json};
+use entente_harness::{Client, Reply, Value, World, json};
 
 /// Returns a client that signs as webhook senders do.
 fn signed(world: &World, made: &Value, id: &str, body: &str) -> Client {

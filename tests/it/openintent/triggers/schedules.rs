@@ -3,7 +3,7 @@
 use entente_domain::ids::TriggerId;
 
 use super::{did, intents, now, path, told, trigger};
-use crate::harness::{Setup, Value, World, json};
+use entente_harness::{Setup, Value, World, json};
 
 #[expect(clippy::needless_pass_by_value, reason = "it is read better where it is called")]
 fn every(seconds: u32, more: Value) -> Value {

@@ -3,11 +3,11 @@
 
 use entente::background::inboxes;
 
-use crate::aee::envelopes::{task_envelope, with};
-use crate::arcp::jobs::{Hand, id};
-use crate::harness::{Client, Setup, Value, World, json, talk};
-use crate::kernel::keys::key;
-use crate::mcp::{Era, Mcp};
+use entente_harness::envelopes::{task_envelope, with};
+use entente_harness::jobs::{Hand, id};
+use entente_harness::keys::key;
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Client, Setup, Value, World, json, talk};
 
 use super::{limit, of, quotas, until};
 
@@ -36,7 +36,7 @@ async fn stored(world: &World) -> u64 {
 
 /// Asserts a refusal because of a full quota, and returns its message.
 #[track_caller]
-fn full(refused: &crate::harness::Reply) -> String {
+fn full(refused: &entente_harness::Reply) -> String {
     refused.refused(403, "storage_full")["message"].as_str().unwrap().to_owned()
 }
 

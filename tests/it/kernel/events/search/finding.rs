@@ -1,10 +1,10 @@
 //! What is found, in which order, and by whom.
 
 use super::{count, found, index, search};
-use crate::arcp::jobs::{Hand, id};
-use crate::harness::{Client, Setup, Value, World, json, send, talk};
-use crate::kernel::keys::key;
-use crate::mcp::{Era, Mcp};
+use entente_harness::jobs::{Hand, id};
+use entente_harness::keys::key;
+use entente_harness::mcp::{Era, Mcp};
+use entente_harness::{Client, Setup, Value, World, json, send, talk};
 
 /// Sends a message with this text.
 async fn say(client: &Client, channel: &str, sender: &str, text: &str) -> Value {

@@ -10,8 +10,8 @@ use sqlx::{query, query_scalar, raw_sql};
 use tokio::time::timeout;
 
 use super::{count, documents, found, index, search};
-use crate::arcp::jobs::{Hand, id};
-use crate::harness::{Setup, Value, World, json, send, talk};
+use entente_harness::jobs::{Hand, id};
+use entente_harness::{Setup, Value, World, json, send, talk};
 
 async fn run(world: &World, sql: &'static str) {
     raw_sql(sql).execute(&world.ctx().pool).await.unwrap_or_else(|e| panic!("{sql}: {e}"));

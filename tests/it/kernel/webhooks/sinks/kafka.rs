@@ -7,8 +7,8 @@ use std::time::Duration;
 use entente_domain::webhooks::signing::Secret;
 
 use super::{URL, broken, path, setup};
-use crate::harness::process::Place;
-use crate::harness::{Client, KafkaBroker, Recorded, World, json, send, send_number, talk};
+use entente_harness::process::Place;
+use entente_harness::{Client, KafkaBroker, Recorded, World, json, send, send_number, talk};
 
 const TOPIC: &str = "events.all";
 

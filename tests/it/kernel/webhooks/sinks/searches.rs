@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{STREAM, Site, WINDOW, numbers, path, publish, window};
-use crate::harness::{Value, json, send_number, talk};
+use entente_harness::{Value, json, send_number, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_subject_is_searched_once_and_not_again_from_the_beginning() {
