@@ -1,7 +1,9 @@
 //! Relations of tasks to each other and to plans, read from their rows (`rows.rs`).
 
+use std::collections::HashMap;
+
 use entente_domain::ids::{IntentId, PlanId, TaskId};
-use entente_domain::openintent::tasks::TaskStatus;
+use entente_domain::openintent::tasks::{Task, TaskStatus};
 use entente_kernel::Outcome;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -24,6 +26,42 @@ pub(crate) async fn below(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Ve
     .await?;
     let list = |ids: Vec<Uuid>| ids.into_iter().map(TaskId::from).collect();
     Ok(rows.into_iter().map(|row| (row.id.into(), list(row.depends_on))).collect())
+}
+
+/// What follows a task.
+#[derive(Default)]
+pub(super) struct Following {
+    /// The tasks that depend on it.
+    pub blocks: Vec<TaskId>,
+    /// Whether it has an open channel or working memory.
+    pub has_more: bool,
+}
+
+/// Returns what follows each of these tasks, in one query.
+pub(super) async fn following(
+    conn: &mut PgConnection,
+    tasks: &[Task],
+) -> Outcome<HashMap<TaskId, Following>> {
+    let rows = sqlx::query!(
+        r#"-- tasks::following
+         SELECT k.id AS "id!",
+                ARRAY(SELECT d.id FROM tasks d WHERE d.depends_on && ARRAY[k.id] AND d.depends_on <> '{}'
+                      ORDER BY d.id) AS "blocks!",
+                EXISTS (SELECT 1 FROM channels c
+                        WHERE c.intent_id = k.intent_id AND c.task_id = k.name AND c.status = 'open')
+                OR EXISTS (SELECT 1 FROM memory_entries m WHERE m.task_id = k.id AND m.archived_at IS NULL) AS "has_more!"
+         FROM UNNEST($1::uuid[], $2::uuid[], $3::text[]) AS k (id, intent_id, name)"#,
+        &tasks.iter().map(|task| task.id.uuid()).collect::<Vec<_>>(),
+        &tasks.iter().map(|task| task.intent_id.uuid()).collect::<Vec<_>>(),
+        &tasks.iter().map(|task| task.id.to_string()).collect::<Vec<_>>()
+    )
+    .fetch_all(conn)
+    .await?;
+    let ids = |ids: Vec<Uuid>| ids.into_iter().map(TaskId::from).collect();
+    Ok(rows
+        .into_iter()
+        .map(|row| (row.id.into(), Following { blocks: ids(row.blocks), has_more: row.has_more }))
+        .collect())
 }
 
 /// What may have to change when tasks end.

@@ -68,7 +68,7 @@ fn number(stored: i32) -> Outcome<u32> {
     u32::try_from(stored).map_err(|_negative| unknown("number of a task", &stored.to_string()))
 }
 
-fn column(number: u32) -> i32 {
+pub(super) fn column(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
@@ -263,49 +263,13 @@ pub(crate) async fn due(
     Ok(rows.into_iter().map(|row| (row.intent_id.into(), row.id.into())).collect())
 }
 
-pub(crate) async fn insert(conn: &mut PgConnection, task: &Task) -> Outcome<()> {
-    sqlx::query!(
-        "-- tasks::insert
-         INSERT INTO tasks (id, intent_id, plan_id, parent_task_id, name, description, status, priority, input, artifacts,
-                            claims, capabilities_required, depends_on, retry_policy, timeout_seconds, attempt,
-                            max_attempts, permissions, memory_policy, requires_tools, blocked_reason, metadata, version,
-                            created_by, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-                 $24, $25)",
-        task.id.uuid(),
-        task.intent_id.uuid(),
-        task.plan_id.map(PlanId::uuid),
-        task.parent_task_id.map(TaskId::uuid),
-        task.name,
-        task.description,
-        task.status.as_str(),
-        task.priority,
-        serde_json::to_string(&task.input)?,
-        &task.artifacts,
-        task.claims,
-        &task.capabilities_required,
-        &uuids(&task.depends_on),
-        task.retry_policy,
-        task.timeout_seconds.map(column),
-        column(task.attempt),
-        column(task.max_attempts),
-        task.permissions,
-        task.memory_policy.as_ref().map(serde_json::to_string).transpose()?,
-        serde_json::to_string(&task.requires_tools)?,
-        task.blocked_reason,
-        serde_json::to_string(&task.metadata)?,
-        task.version,
-        task.created_by,
-        task.created_at
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
+/// Returns the status of a task from the next effect of time on.
+pub(super) fn due_status(task: &Task) -> Option<&'static str> {
+    task.due_at.map(|due| task.clone().at(due).status.as_str())
 }
 
 /// Writes the columns of a task that may change.
 pub(crate) async fn update(conn: &mut PgConnection, task: &Task) -> Outcome<()> {
-    let due_status = task.due_at.map(|due| task.clone().at(due).status.as_str());
     sqlx::query!(
         "-- tasks::update
          UPDATE tasks SET name = $2, description = $3, status = $4, priority = $5, input = $6, output = $7, artifacts = $8,
@@ -333,7 +297,7 @@ pub(crate) async fn update(conn: &mut PgConnection, task: &Task) -> Outcome<()> 
         task.started_at,
         task.completed_at,
         task.due_at,
-        due_status
+        due_status(task)
     )
     .execute(conn)
     .await?;
