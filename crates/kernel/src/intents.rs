@@ -8,7 +8,7 @@ use entente_domain::openintent::intents::{Intent, IntentStatus};
 use sqlx::PgConnection;
 
 use crate::facts::MembershipColumns;
-use crate::operations::Deferred;
+use crate::log::deferred::Deferred;
 use crate::pages::Measure;
 use crate::{AppError, Outcome, unknown};
 

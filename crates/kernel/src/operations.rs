@@ -11,7 +11,6 @@
 //! what it writes may wait for the end ([`IntentTx::defer`]). If an earlier operation of the batch has changed the
 //! intent, the waiting rows are written and the rows read anew before the next one (`operations/run.rs`).
 
-mod deferred;
 mod run;
 
 use std::any::Any;
@@ -37,12 +36,6 @@ use crate::log::guarded_write;
 use crate::log::writer::IntentLog;
 use crate::many::{self, Many, Together};
 use crate::{AppError, Caller, Ctx, IntentTx, Outcome, charges as shared, lock_key, nodes, try_locks};
-
-pub use deferred::Deferred;
-pub(crate) use deferred::DeferredRows;
-
-/// Writers per writer of messages: an operation waits for the database several times, and meanwhile others go on.
-const WRITERS: usize = 4;
 
 /// Maximum number of operations in one transaction: it holds the locks of all their intents, for which messages wait.
 const TOGETHER: usize = 32;
@@ -216,7 +209,7 @@ impl Operations {
     pub fn start(&self, ctx: &Ctx, node: NodeId, writers: usize, tasks: &Tasks) {
         self.0.get_or_init(|| {
             let handler = Handler { ctx: ctx.clone(), node };
-            GroupCommit::start(handler, writers * WRITERS, tasks, &ctx.metrics)
+            GroupCommit::start(handler, writers, tasks, &ctx.metrics)
         });
     }
 }

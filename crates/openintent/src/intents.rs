@@ -64,7 +64,8 @@ impl Operation for Create {
         if let Some(done) = work.repeated()? {
             return Ok(done);
         }
-        let has_more_rows = !self.ask.depends_on.is_empty() || self.ctx.settings.default_access != Policy::Open;
+        let has_more_rows =
+            !self.ask.depends_on.is_empty() || self.ctx.settings.default_access != Policy::Open;
         let (conn, log) = work.undecided_parts();
         if has_more_rows {
             return make(conn, &self.ctx, log, &self.created_by, self.ask.clone(), None, &[]).await;

@@ -84,7 +84,8 @@ impl Operation for Acquire {
         check_unresolved(&membership)?;
         work.admit()?;
         let (ctx, intent_id, now) = (work.ctx(), work.intent_id(), work.now());
-        let LeasesOfIntent { leases, waits } = rows;
+        let LeasesOfIntent { leases, mut waits } = rows;
+        waits.retain(|wait| wait.until > now);
         let (held, due): (Vec<Lease>, Vec<Lease>) = leases.into_iter().partition(|lease| lease.in_force(now));
         let ended = record_ends(ctx, work.log(), &due, EndReason::Expired, SYSTEM);
         // Number of the lease's event: it grows along the log, so the token grows with every holder.

@@ -4,8 +4,8 @@
 //! end, of an agent's departure and of time are in `tasks/ends.rs`; plans are in `tasks/plans.rs`.
 
 mod checks;
-mod deferred;
 mod ends;
+mod found;
 mod handover;
 mod links;
 mod plan_rows;
@@ -41,9 +41,10 @@ pub use ends::expire_due;
 pub(crate) use ends::{
     agent_left, begin_with_agent, end_of_intent, intents_of_agent, take_from, take_without_access,
 };
-use deferred::{ChangedTask, Found, NewTask};
 use ends::{record, settle};
+use found::{Found, find};
 pub(crate) use handover::hand_over;
+use rows::{ChangedTask, NewTask};
 pub(crate) use rows::{among, load_all};
 
 use crate::Ctx;
@@ -349,9 +350,8 @@ impl Operation for Act {
     ) -> Outcome<Vec<TaskRows>> {
         let tasks: Vec<TaskId> = asked.iter().map(|one| one.operation.id).collect();
         let claims = |one: &&Asked<'_, Self>| one.operation.verb == Verb::Claim;
-        let claimers: Vec<&str> =
-            asked.iter().filter(claims).map(|one| one.caller.agent.as_str()).collect();
-        let found = deferred::find(conn, &tasks).await?;
+        let claimers: Vec<&str> = asked.iter().filter(claims).map(|one| one.caller.agent.as_str()).collect();
+        let found = find(conn, &tasks).await?;
         let records = agents::hold_all(conn, &claimers).await?;
         let rows = |one: &Asked<'_, Self>| TaskRows {
             found: found.iter().find(|found| found.task.id == one.operation.id).cloned(),
@@ -403,7 +403,7 @@ impl Operation for ChangeTask {
 
     async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>, (): ()) -> Outcome<TaskView> {
         let change = self.change.clone();
-        let found = deferred::find(work.reading(), &[self.id]).await?.pop();
+        let found = find(work.reading(), &[self.id]).await?.pop();
         let mut locked = Locked::open(work, found)?;
         locked.course.task.require_version(self.seen)?;
         let claimer = change.claimer().unwrap_or(&caller.agent).to_owned();

@@ -6,6 +6,7 @@ mod crash;
 mod follows;
 mod hostile;
 mod races;
+mod together;
 
 use crate::harness::{Client, Value, World, json};
 use crate::kernel::agents::registered;

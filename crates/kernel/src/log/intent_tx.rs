@@ -18,9 +18,9 @@ use sqlx::PgConnection;
 use crate::charges::Charge;
 use crate::facts::{self, Facts, Membership, Question};
 use crate::idempotency::StoredResponse;
+use crate::log::deferred::{Deferred, DeferredRows};
 use crate::log::guarded_write;
 use crate::log::writer::IntentLog;
-use crate::operations::{Deferred, DeferredRows};
 use crate::{AppError, Caller, Ctx, Outcome, Tx, charges, not_found};
 
 /// A transaction that holds the lock of one intent and its open log.

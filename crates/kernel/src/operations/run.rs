@@ -8,10 +8,11 @@ use entente_domain::ids::IntentId;
 use entente_runtime::fences;
 use sqlx::PgConnection;
 
-use super::{Answer, AnyRows, Command, DeferredRows, Done};
+use super::{Answer, AnyRows, Command, Done};
 use crate::charges::Charge;
 use crate::facts::{self, Earlier, Facts, Question};
 use crate::idempotency::StoredResponse;
+use crate::log::deferred::DeferredRows;
 use crate::log::guarded_write;
 use crate::log::writer::IntentLog;
 use crate::{AppError, Ctx, IntentTx, Outcome, Tx, charges as shared};
@@ -66,7 +67,11 @@ fn questions<'a>(commands: &'a [&Command]) -> Vec<Question<'a>> {
 }
 
 /// Reads the rows that the commands decide by, in their order: those of all operations of one type at once.
-async fn read(conn: &mut PgConnection, commands: &[&Command], now: Timestamp) -> Outcome<Vec<Option<AnyRows>>> {
+async fn read(
+    conn: &mut PgConnection,
+    commands: &[&Command],
+    now: Timestamp,
+) -> Outcome<Vec<Option<AnyRows>>> {
     let mut types: Vec<(TypeId, Vec<usize>)> = Vec::new();
     for (index, command) in commands.iter().enumerate() {
         let kind = command.operation.as_any().type_id();

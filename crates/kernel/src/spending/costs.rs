@@ -13,8 +13,8 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 pub use crate::charges::amount;
+use crate::log::deferred::Deferred;
 use crate::log::writer::IntentLog;
-use crate::operations::Deferred;
 use crate::{AppError, Ctx, IntentTx, Outcome, unknown};
 
 /// Collects a column of the rows to write, as an array for `UNNEST`.

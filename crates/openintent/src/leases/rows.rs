@@ -8,7 +8,7 @@ use entente_domain::limits::PAGE;
 use entente_domain::openintent::leases::queue::LeaseWait;
 use entente_domain::openintent::leases::{Lease, LeaseStatus};
 use entente_kernel::Pool;
-use entente_kernel::operations::Deferred;
+use entente_kernel::log::deferred::Deferred;
 use entente_kernel::{AppError, Outcome, unknown};
 use sqlx::PgConnection;
 

@@ -190,7 +190,8 @@ impl Place<'_> {
         self.caller.require_key(now)?;
         let mut conn = self.ctx.pool.acquire().await?;
         let membership = membership::require(&mut conn, agent, self.intent_id, Level::Write, now).await?;
-        let LeasesOfIntent { leases: mut held, waits } = active_and_waiting(&mut conn, self.intent_id, now).await?;
+        let LeasesOfIntent { leases: mut held, waits } =
+            active_and_waiting(&mut conn, self.intent_id, now).await?;
         drop(conn);
         if waits.len() > PLACES {
             let message =
