@@ -8,6 +8,7 @@ use entente_domain::openintent::intents::{Intent, IntentStatus};
 use sqlx::PgConnection;
 
 use crate::facts::MembershipColumns;
+use crate::log::deferred::Deferred;
 use crate::pages::Measure;
 use crate::{AppError, Outcome, unknown};
 
@@ -268,31 +269,62 @@ pub async fn fitting(conn: &mut PgConnection, ids: &[IntentId]) -> Outcome<usize
     Ok(usize::try_from(fitting.fetch_one(conn).await?).unwrap_or(0).max(1))
 }
 
-/// Inserts a new intent.
+/// A new intent without dependencies or an access list, to write at the end of a transaction.
+pub struct NewIntent(pub Intent);
+
+impl Deferred for NewIntent {
+    async fn write(conn: &mut PgConnection, rows: Vec<Self>) -> Outcome<()> {
+        insert(conn, &rows.into_iter().map(|row| row.0).collect::<Vec<_>>()).await
+    }
+}
+
+/// Collects a column of the rows to write, as an array for `UNNEST`.
+macro_rules! column {
+    ($rows:expr, $row:ident => $value:expr) => {
+        &$rows.iter().map(|$row| $value).collect::<Vec<_>>()
+    };
+}
+
+/// Inserts new intents.
 ///
 /// # Errors
 /// A database error.
-pub async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
-    let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
+pub async fn insert(conn: &mut PgConnection, intents: &[Intent]) -> Outcome<()> {
+    let (mut constraints, mut states, mut policies) = (Vec::new(), Vec::new(), Vec::new());
+    for intent in intents {
+        constraints.push(serde_json::to_string(&intent.constraints)?);
+        states.push(serde_json::to_string(&intent.state)?);
+        policies.push(intent.governance_policy.as_ref().map(serde_json::to_string).transpose()?);
+    }
+    // `UNNEST` takes no list of lists.
+    let depends_on = |intent: &Intent| {
+        let ids: Vec<String> = intent.depends_on.iter().map(|id| id.uuid().to_string()).collect();
+        format!("{{{}}}", ids.join(","))
+    };
     sqlx::query!(
         "-- intents::insert
          INSERT INTO intents (id, title, description, created_by, parent_id, depends_on, constraints, state, status,
                               confidence, version, governance_policy, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-        intent.id.uuid(),
-        intent.title,
-        intent.description,
-        intent.created_by,
-        intent.parent_id.map(IntentId::uuid),
-        &depends_on,
-        serde_json::to_string(&intent.constraints)?,
-        serde_json::to_string(&intent.state)?,
-        intent.status.as_str(),
-        intent.confidence,
-        intent.version,
-        intent.governance_policy.as_ref().map(serde_json::to_string).transpose()?,
-        intent.created_at,
-        intent.updated_at
+         SELECT id, title, description, created_by, parent_id, depends_on::uuid[], constraints, state, status, confidence,
+                version, governance_policy, created_at, updated_at
+         FROM UNNEST($1::uuid[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::text[], $7::text[], $8::text[],
+                     $9::text[], $10::double precision[], $11::bigint[], $12::text[], $13::timestamptz[], $14::timestamptz[])
+              AS k (id, title, description, created_by, parent_id, depends_on, constraints, state, status, confidence,
+                    version, governance_policy, created_at, updated_at)",
+        column!(intents, i => i.id.uuid()),
+        column!(intents, i => i.title.as_str()) as &[&str],
+        column!(intents, i => i.description.as_str()) as &[&str],
+        column!(intents, i => i.created_by.as_str()) as &[&str],
+        column!(intents, i => i.parent_id.map(IntentId::uuid)) as &[Option<uuid::Uuid>],
+        column!(intents, i => depends_on(i)),
+        &constraints,
+        &states,
+        column!(intents, i => i.status.as_str()) as &[&str],
+        column!(intents, i => i.confidence),
+        column!(intents, i => i.version),
+        &policies as &[Option<String>],
+        column!(intents, i => i.created_at),
+        column!(intents, i => i.updated_at),
     )
     .execute(conn)
     .await?;

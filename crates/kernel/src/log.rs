@@ -2,6 +2,7 @@
 //!
 //! Reading and proving logs is in `audit`, following them in `feed`.
 
+pub mod deferred;
 pub mod guarded_write;
 pub mod intent_tx;
 pub mod order;

@@ -6,11 +6,18 @@
 //! it was; if one fails later, nothing of the batch is done, and each is done alone. So an operation may run more than
 //! once before it is answered. It changes no access, membership or policy, because those of a batch are read at its
 //! beginning.
+//!
+//! What an operation reads beside these facts is read for all operations of its kind at once ([`Operation::read`]), and
+//! what it writes may wait for the end ([`IntentTx::defer`]). If an earlier operation of the batch has changed the
+//! intent, the waiting rows are written and the rows read anew before the next one (`operations/run.rs`).
+
+mod run;
 
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::OnceLock;
 
+use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::fences::Fence;
 use entente_domain::ids::{IntentId, NodeId};
@@ -23,33 +30,62 @@ use serde::Serialize;
 use sqlx::PgConnection;
 
 use crate::access::governance;
-use crate::facts::{self, Earlier, Question};
+use crate::facts::{self, Question};
 use crate::idempotency::{self, StoredResponse};
 use crate::log::guarded_write;
 use crate::log::writer::IntentLog;
 use crate::many::{self, Many, Together};
-use crate::{AppError, Caller, Ctx, IntentTx, Outcome, Tx, charges as shared, lock_key, nodes, try_locks};
-
-/// Writers per writer of messages: an operation waits for the database several times, and meanwhile others go on.
-const WRITERS: usize = 4;
+use crate::{AppError, Caller, Ctx, IntentTx, Outcome, charges as shared, lock_key, nodes, try_locks};
 
 /// Maximum number of operations in one transaction: it holds the locks of all their intents, for which messages wait.
 const TOGETHER: usize = 32;
 
 /// An operation on one intent.
-pub trait Operation: Send + Sync + 'static {
+pub trait Operation: Send + Sync + Sized + 'static {
     /// The response, which is stored under the request's idempotency key.
     type Answer: Serialize + Send + 'static;
 
+    /// Rows that the operation decides by, beside the facts of its intent.
+    type Rows: Default + Send + 'static;
+
     /// Name in the log, if the intent's policy refuses it.
     const NAME: &'static str;
+
+    /// Whether the operation decides by rows of its intent. One that does not need not wait until the rows of an earlier
+    /// one are written.
+    fn reads(&self) -> bool {
+        true
+    }
+
+    /// Reads the rows of several operations at once, in their order. The locks of their intents are held; nothing is
+    /// judged yet, so it refuses nothing.
+    fn read(
+        conn: &mut PgConnection,
+        asked: &[Asked<'_, Self>],
+        now: Timestamp,
+    ) -> impl Future<Output = Outcome<Vec<Self::Rows>>> + Send {
+        let (_, _) = (conn, now);
+        let none = asked.iter().map(|_| Self::Rows::default()).collect();
+        async { Ok(none) }
+    }
 
     /// Decides, and writes; without committing.
     fn apply(
         &self,
         caller: &Caller,
         work: &mut IntentTx<'_>,
+        rows: Self::Rows,
     ) -> impl Future<Output = Outcome<Self::Answer>> + Send;
+}
+
+/// An operation whose rows are read.
+pub struct Asked<'a, O> {
+    /// The intent.
+    pub intent_id: IntentId,
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// The operation.
+    pub operation: &'a O,
 }
 
 /// An answer, and what is to be stored of it.
@@ -60,25 +96,64 @@ struct Done {
 
 type Answer = Outcome<Box<dyn Any + Send>>;
 
-/// An operation whose response has any type.
+/// Rows of an operation of any type.
+type AnyRows = Box<dyn Any + Send>;
+
+/// An operation whose response and rows have any type.
 trait AnyOperation: Send + Sync {
+    fn as_any(&self) -> &dyn Any;
+
+    fn reads(&self) -> bool;
+
+    /// Reads the rows of these commands, whose operations are all of this one's type.
+    fn read<'a>(
+        &'a self,
+        conn: &'a mut PgConnection,
+        commands: &'a [&'a Command],
+        now: Timestamp,
+    ) -> BoxFuture<'a, Outcome<Vec<AnyRows>>>;
+
     fn apply<'a>(
         &'a self,
         caller: &'a Caller,
         once: Option<&'a Idempotency>,
         work: &'a mut IntentTx<'_>,
+        rows: AnyRows,
     ) -> BoxFuture<'a, Outcome<Done>>;
 }
 
 impl<O: Operation> AnyOperation for O {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn reads(&self) -> bool {
+        Operation::reads(self)
+    }
+
+    fn read<'a>(
+        &'a self,
+        conn: &'a mut PgConnection,
+        commands: &'a [&'a Command],
+        now: Timestamp,
+    ) -> BoxFuture<'a, Outcome<Vec<AnyRows>>> {
+        Box::pin(async move {
+            let asked: Vec<Asked<'_, O>> = commands.iter().filter_map(|command| command.asked()).collect();
+            let rows = O::read(conn, &asked, now).await?;
+            Ok(rows.into_iter().map(|rows| Box::new(rows) as AnyRows).collect())
+        })
+    }
+
     fn apply<'a>(
         &'a self,
         caller: &'a Caller,
         once: Option<&'a Idempotency>,
         work: &'a mut IntentTx<'_>,
+        rows: AnyRows,
     ) -> BoxFuture<'a, Outcome<Done>> {
         Box::pin(async move {
-            let answer = Operation::apply(self, caller, work).await?;
+            let rows = rows.downcast::<O::Rows>().map_err(|_other| lost())?;
+            let answer = Operation::apply(self, caller, work, *rows).await?;
             let kept = once.map(|once| StoredResponse::new(caller, once, &answer)).transpose()?;
             Ok(Done { answer: Box::new(answer), kept })
         })
@@ -100,10 +175,16 @@ impl Command {
         Some((self.caller.principal(), self.once.as_ref()?))
     }
 
+    /// Returns what is asked, if the operation is of this type.
+    fn asked<O: Operation>(&self) -> Option<Asked<'_, O>> {
+        let operation = self.operation.as_any().downcast_ref::<O>()?;
+        Some(Asked { intent_id: self.intent_id, caller: &self.caller, operation })
+    }
+
     /// Applies the operation: what it asks is judged by its own fences, not by those of the batch.
-    async fn apply(&self, work: &mut IntentTx<'_>) -> Outcome<Done> {
+    async fn apply(&self, work: &mut IntentTx<'_>, rows: AnyRows) -> Outcome<Done> {
         work.require_fenced()?;
-        let applied = self.operation.apply(&self.caller, self.once.as_ref(), work);
+        let applied = self.operation.apply(&self.caller, self.once.as_ref(), work, rows);
         fences::within(self.fences.clone(), applied).await
     }
 
@@ -128,7 +209,7 @@ impl Operations {
     pub fn start(&self, ctx: &Ctx, node: NodeId, writers: usize, tasks: &Tasks) {
         self.0.get_or_init(|| {
             let handler = Handler { ctx: ctx.clone(), node };
-            GroupCommit::start(handler, writers * WRITERS, tasks, &ctx.metrics)
+            GroupCommit::start(handler, writers, tasks, &ctx.metrics)
         });
     }
 }
@@ -183,10 +264,12 @@ pub async fn apply_within<O: Operation>(
     let question = Question { intent_id, agent: &caller.agent, once: None, lacks_epoch };
     let facts = facts::load(conn, &[question], now).await?.pop().unwrap_or_default();
     let log = IntentLog::of(intent_id, facts.tail.as_ref(), None, now)?;
+    let rows = O::read(conn, &[Asked { intent_id, caller, operation }], now).await?.pop().unwrap_or_default();
     let mut work = IntentTx::shared(ctx, conn, log, caller, None, facts);
     work.require_fenced()?;
-    let answer = operation.apply(caller, &mut work).await?;
-    let left = work.leave();
+    let answer = Operation::apply(operation, caller, &mut work, rows).await?;
+    let mut left = work.leave();
+    left.deferred.write(conn).await?;
     if left.log.has_advanced() {
         guarded_write::save(conn, &[&left.log], &[], now).await?;
     }
@@ -267,73 +350,11 @@ impl Many for Batch<'_> {
             }
             tx
         };
-        run(self.ctx, tx, commands).await.map(Together::Done)
+        run::run(self.ctx, tx, commands).await.map(Together::Done)
     }
 
     /// Nobody can tell whose row lock it was: each is tried alone.
     async fn locked(&mut self, _commands: &[&Command]) -> Outcome<Vec<usize>> {
         Ok(Vec::new())
     }
-}
-
-/// Runs the operations in a transaction that holds their locks, and commits.
-async fn run(ctx: &Ctx, mut tx: Tx, commands: &[&Command]) -> Outcome<Vec<Answer>> {
-    let now = ctx.now();
-    let questions: Vec<Question<'_>> = commands
-        .iter()
-        .map(|command| Question {
-            intent_id: command.intent_id,
-            agent: &command.caller.agent,
-            once: command.once(),
-            lacks_epoch: fences::lack_epoch_of(&command.fences, &command.caller.agent),
-        })
-        .collect();
-    let facts = facts::load(&mut tx, &questions, now).await?;
-    let mut logs: HashMap<IntentId, IntentLog> = HashMap::new();
-    let mut kept: Vec<StoredResponse> = Vec::new();
-    let mut charges = Vec::new();
-    let mut answers = Vec::with_capacity(commands.len());
-    for (command, mut facts) in commands.iter().zip(facts) {
-        // The batch may contain the same request twice.
-        let twin = |kept: &&StoredResponse| {
-            command.once().is_some_and(|(by, once)| kept.principal_id == by && kept.key == once.key)
-        };
-        if let Some(twin) = kept.iter().find(twin) {
-            let (fingerprint, outcome) = (twin.fingerprint.clone(), twin.outcome.clone());
-            facts.earlier = Some(Earlier { fingerprint, outcome });
-        }
-        let log = match logs.remove(&command.intent_id) {
-            Some(log) => log,
-            None => IntentLog::of(command.intent_id, facts.tail.as_ref(), None, now)?,
-        };
-        let mark = log.mark();
-        let mut work = IntentTx::shared(ctx, &mut tx, log, &command.caller, command.once.as_ref(), facts);
-        let done = command.apply(&mut work).await;
-        let mut left = work.leave();
-        match done {
-            Ok(done) => {
-                kept.extend(done.kept.filter(|_| !left.has_repeated));
-                charges.append(&mut left.charges);
-                answers.push(Ok(done.answer));
-            }
-            Err(failure @ AppError::Refused(_)) if !left.has_written => {
-                left.log.reset(mark);
-                answers.push(Err(failure));
-            }
-            Err(failure) if commands.len() == 1 => {
-                tx.rollback().await?;
-                return if failure.is_passing() { Err(failure) } else { Ok(vec![Err(failure)]) };
-            }
-            Err(failure) => return Err(failure),
-        }
-        logs.insert(command.intent_id, left.log);
-    }
-    let logs: Vec<IntentLog> = logs.into_values().filter(IntentLog::has_advanced).collect();
-    if !logs.is_empty() || !kept.is_empty() {
-        guarded_write::save(&mut tx, &logs.iter().collect::<Vec<_>>(), &kept, now).await?;
-    }
-    shared::apply(ctx, &mut tx, &charges, &[], now).await?;
-    tx.commit().await?;
-    logs.iter().for_each(|log| ctx.feed.publish_log(log));
-    Ok(answers)
 }

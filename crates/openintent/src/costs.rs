@@ -7,12 +7,12 @@ use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{CostId, IntentId};
 use entente_domain::openintent::costs as domain;
-use entente_domain::openintent::costs::{Cost, CostAsk, Summary};
+use entente_domain::openintent::costs::{Cost, CostAsk, Sum, Summary};
 use entente_domain::subjects::Act;
 use entente_kernel::access::membership;
 use entente_kernel::charges::Charge;
-use entente_kernel::costs::{amount, spent, sums, write};
-use entente_kernel::operations::Operation;
+use entente_kernel::costs::{add, amount, spent, sums, sums_of};
+use entente_kernel::operations::{Asked, Operation};
 use entente_kernel::{AppError, Caller, IntentTx, Outcome};
 use sqlx::PgConnection;
 
@@ -39,10 +39,24 @@ struct Record(CostAsk);
 
 impl Operation for Record {
     type Answer = Cost;
+    type Rows = Vec<Sum>;
 
     const NAME: &'static str = "record_cost";
 
-    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Cost> {
+    async fn read(
+        conn: &mut PgConnection,
+        asked: &[Asked<'_, Self>],
+        now: Timestamp,
+    ) -> Outcome<Vec<Vec<Sum>>> {
+        // An invalid cost has no sums; it is refused when it is judged.
+        let cost = |one: &Asked<'_, Self>| {
+            let id = CostId::from(uuid::Uuid::nil());
+            domain::record(one.operation.0.clone(), one.intent_id, &one.caller.agent, id, now).ok()
+        };
+        sums_of(conn, &asked.iter().map(cost).collect::<Vec<_>>()).await
+    }
+
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>, sums: Vec<Sum>) -> Outcome<Cost> {
         work.require(Level::Write)?;
         if let Some(done) = work.repeated()? {
             return Ok(done);
@@ -51,12 +65,8 @@ impl Operation for Record {
         let (ctx, intent_id, now) = (work.ctx(), work.intent_id(), work.now());
         let id = CostId::mint(now, &*ctx.chance);
         let made = domain::record(self.0.clone(), intent_id, &caller.agent, id, now)?;
-        if work.policy().is_some() {
-            let spent = spent(work.reading(), &made).await?;
-            work.policy().map_or(Ok(()), |policy| policy.judge_cost(spent, made.amount))?;
-        }
-        let (conn, log) = work.parts();
-        write(ctx, conn, log, &made).await?;
+        work.policy().map_or(Ok(()), |policy| policy.judge_cost(spent(&sums), made.amount))?;
+        add(work, &made, &sums).await?;
         work.charge(Charge {
             act: Act { agents: vec![made.agent_id.clone()], ..caller.act(Some(intent_id)) },
             unit: made.unit.clone(),

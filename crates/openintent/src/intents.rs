@@ -1,6 +1,6 @@
 //! Intents (RFC-0001): creating, reading, listing and changing them. Table `intents`.
 
-use entente_domain::access::Level;
+use entente_domain::access::{Level, Policy};
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
@@ -17,7 +17,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::access::governance::{Attempt, admit};
 use entente_kernel::access::membership;
 use entente_kernel::hooks::{AfterCommit, IntentChange};
-use entente_kernel::intents::{IntentFilter, insert, load, load_as, page, update};
+use entente_kernel::intents::{IntentFilter, NewIntent, insert, load, load_as, page, update};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::operations::Operation;
 use entente_kernel::pages::{Measure, Page};
@@ -56,16 +56,38 @@ struct Create {
 
 impl Operation for Create {
     type Answer = Intent;
+    type Rows = ();
 
     const NAME: &'static str = "create_intent";
 
-    async fn apply(&self, _caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Intent> {
+    async fn apply(&self, _caller: &Caller, work: &mut IntentTx<'_>, (): ()) -> Outcome<Intent> {
         if let Some(done) = work.repeated()? {
             return Ok(done);
         }
+        let has_more_rows =
+            !self.ask.depends_on.is_empty() || self.ctx.settings.default_access != Policy::Open;
         let (conn, log) = work.undecided_parts();
-        make(conn, &self.ctx, log, &self.created_by, self.ask.clone(), None, &[]).await
+        if has_more_rows {
+            return make(conn, &self.ctx, log, &self.created_by, self.ask.clone(), None, &[]).await;
+        }
+        let intent = prepare(conn, log, &self.created_by, self.ask.clone()).await?;
+        work.defer(NewIntent(intent.clone()));
+        work.record(Draft::of(Kind::IntentCreated, &self.created_by, created_payload(&intent)));
+        Ok(intent)
     }
+}
+
+/// Checks what a new intent names, and returns it.
+async fn prepare(
+    conn: &mut PgConnection,
+    log: &IntentLog,
+    created_by: &str,
+    ask: IntentAsk,
+) -> Outcome<Intent> {
+    domain::check_dependencies(&ask.depends_on)?;
+    check_relations(conn, &ask, created_by, log.now()).await?;
+    governance::check_new(conn, ask.governance_policy.as_ref()).await?;
+    Ok(domain::create(ask, created_by, log.intent_id, log.now())?)
 }
 
 /// Creates, within an operation, the intent of a fresh log; a refusal writes nothing.
@@ -81,11 +103,8 @@ pub(crate) async fn make(
     lineage: Option<Value>,
     assigned: &[&str],
 ) -> Outcome<Intent> {
-    domain::check_dependencies(&ask.depends_on)?;
-    check_relations(conn, &ask, created_by, log.now()).await?;
-    governance::check_new(conn, ask.governance_policy.as_ref()).await?;
-    let intent = domain::create(ask, created_by, log.intent_id, log.now())?;
-    insert(conn, &intent).await?;
+    let intent = prepare(conn, log, created_by, ask).await?;
+    insert(conn, std::slice::from_ref(&intent)).await?;
     graphs::add_all(conn, log.intent_id, &intent.depends_on).await?;
     let mut payload = created_payload(&intent);
     if let Some(lineage) = lineage {

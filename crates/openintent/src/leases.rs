@@ -12,6 +12,7 @@ mod rows;
 mod waiting;
 
 use entente_domain::access::Level;
+use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::identity::principals::SYSTEM;
@@ -25,7 +26,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::access::membership;
 use entente_kernel::access::membership::Membership;
 use entente_kernel::log::writer::IntentLog;
-use entente_kernel::operations::Operation;
+use entente_kernel::operations::{Asked, Operation};
 use entente_kernel::{AppError, Caller, IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
@@ -37,8 +38,8 @@ pub(crate) use rows::intents_of_holder;
 pub use waiting::{WAIT_SECONDS, acquire_in_turn, waiting};
 
 use crate::Ctx;
-use crate::leases::ending::end;
-use crate::leases::rows::{active, active_and_waiting, insert, load, update};
+use crate::leases::ending::{end, record_ends};
+use crate::leases::rows::{AcquiredLease, LeasesOfIntent, active, active_and_waiting_on, load, update};
 
 /// Acquires a lease, after ending the expired ones on the intent.
 ///
@@ -61,10 +62,21 @@ struct Acquire(LeaseAsk);
 
 impl Operation for Acquire {
     type Answer = Lease;
+    type Rows = LeasesOfIntent;
 
     const NAME: &'static str = "acquire_lease";
 
-    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Lease> {
+    async fn read(
+        conn: &mut PgConnection,
+        asked: &[Asked<'_, Self>],
+        now: Timestamp,
+    ) -> Outcome<Vec<LeasesOfIntent>> {
+        let intents: Vec<IntentId> = asked.iter().map(|one| one.intent_id).collect();
+        let found = active_and_waiting_on(conn, &intents, now).await?;
+        Ok(intents.iter().map(|id| found.get(id).cloned().unwrap_or_default()).collect())
+    }
+
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>, rows: LeasesOfIntent) -> Outcome<Lease> {
         let membership = work.require(Level::Write)?;
         if let Some(done) = work.repeated()? {
             return Ok(done);
@@ -72,22 +84,20 @@ impl Operation for Acquire {
         check_unresolved(&membership)?;
         work.admit()?;
         let (ctx, intent_id, now) = (work.ctx(), work.intent_id(), work.now());
-        let (held, waits) = active_and_waiting(work.reading(), intent_id, now).await?;
-        let (held, due): (Vec<Lease>, Vec<Lease>) = held.into_iter().partition(|lease| lease.in_force(now));
-        if !due.is_empty() {
-            let (conn, log) = work.parts();
-            end(conn, ctx, log, &due, EndReason::Expired, SYSTEM).await?;
-        }
+        let LeasesOfIntent { leases, mut waits } = rows;
+        waits.retain(|wait| wait.until > now);
+        let (held, due): (Vec<Lease>, Vec<Lease>) = leases.into_iter().partition(|lease| lease.in_force(now));
+        let ended = record_ends(ctx, work.log(), &due, EndReason::Expired, SYSTEM);
         // Number of the lease's event: it grows along the log, so the token grows with every holder.
         let fencing_token = work.log().next_seq();
         let new = NewLease { id: LeaseId::mint(now, &*ctx.chance), intent_id, fencing_token };
         let claimant = claimant(caller, &membership);
         let lease = domain::acquire(&self.0, claimant, &held, new, now)?;
         queue::in_turn(&self.0, claimant, &held, &waits)?;
-        insert(work.conn(), &lease).await?;
         if waits.iter().any(|wait| wait.agent_id == caller.agent && wait.path == lease.path) {
             waiting::forget(work.conn(), intent_id, &caller.agent, &lease.path).await?;
         }
+        work.defer(AcquiredLease { lease: lease.clone(), ended });
         work.record(Draft::of(Kind::LeaseAcquired, &caller.agent, event_payload(&lease)));
         Ok(lease)
     }
@@ -129,10 +139,11 @@ struct Renew {
 
 impl Operation for Renew {
     type Answer = Lease;
+    type Rows = ();
 
     const NAME: &'static str = "renew_lease";
 
-    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Lease> {
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>, (): ()) -> Outcome<Lease> {
         let membership = work.require(Level::Write)?;
         work.admit()?;
         let intent_id = work.intent_id();
@@ -163,10 +174,11 @@ struct Release(LeaseId);
 
 impl Operation for Release {
     type Answer = Lease;
+    type Rows = ();
 
     const NAME: &'static str = "release_lease";
 
-    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Lease> {
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>, (): ()) -> Outcome<Lease> {
         let membership = work.require(Level::Read)?;
         let intent_id = work.intent_id();
         let found = load(work.reading(), intent_id, self.0).await?;

@@ -193,10 +193,11 @@ struct MarkRead {
 
 impl Operation for MarkRead {
     type Answer = Message;
+    type Rows = ();
 
     const NAME: &'static str = "mark_message_read";
 
-    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Message> {
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>, (): ()) -> Outcome<Message> {
         let (ctx, intent_id, now) = (work.ctx(), work.intent_id(), work.now());
         let Self { channel_id, id } = *self;
         let visit = visit_within(work, caller, channel_id).await?;

@@ -5,6 +5,7 @@
 
 mod checks;
 mod ends;
+mod found;
 mod handover;
 mod links;
 mod plan_rows;
@@ -15,9 +16,11 @@ pub mod within;
 use std::collections::BTreeMap;
 
 use entente_domain::access::Level;
+use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, PlanId, TaskId};
+use entente_domain::openintent::agents::Agent;
 use entente_domain::openintent::tasks as domain;
 use entente_domain::openintent::tasks::change::{Change, Verb};
 use entente_domain::openintent::tasks::course::Course;
@@ -28,7 +31,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::access::membership;
 use entente_kernel::access::membership::Membership;
 use entente_kernel::identity::agents;
-use entente_kernel::operations::Operation;
+use entente_kernel::operations::{Asked, Operation};
 use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -39,7 +42,9 @@ pub(crate) use ends::{
     agent_left, begin_with_agent, end_of_intent, intents_of_agent, take_from, take_without_access,
 };
 use ends::{record, settle};
+use found::{Found, find};
 pub(crate) use handover::hand_over;
+use rows::{ChangedTask, NewTask};
 pub(crate) use rows::{among, load_all};
 
 use crate::Ctx;
@@ -80,10 +85,15 @@ struct Create(TaskAsk);
 
 impl Operation for Create {
     type Answer = Task;
+    type Rows = ();
 
     const NAME: &'static str = "create_task";
 
-    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<Task> {
+    fn reads(&self) -> bool {
+        self.0.plan_id.is_some() || self.0.parent_task_id.is_some() || !self.0.depends_on.is_empty()
+    }
+
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>, (): ()) -> Outcome<Task> {
         let membership = work.require(Level::Write)?;
         if let Some(done) = work.repeated()? {
             return Ok(done);
@@ -101,8 +111,8 @@ impl Operation for Create {
         let wait = wait_for(work.reading(), intent_id, "depends_on", &task.depends_on).await?;
         let made = task.clone();
         let course = Course::made(task, &wait);
-        rows::insert(work.conn(), &course.task).await?;
-        let answer = if course.task.status == TaskStatus::Ready { made } else { course.task };
+        let answer = if course.task.status == TaskStatus::Ready { made } else { course.task.clone() };
+        work.defer(NewTask(course.task));
         record(ctx, work.log(), &caller.agent, course.told);
         Ok(answer)
     }
@@ -187,44 +197,53 @@ pub async fn list(
     shown(&mut connection, stored.map(|task| task.at(now)).filter(fits).collect()).await
 }
 
+/// What an operation on a task decides by.
+#[derive(Default)]
+struct TaskRows {
+    /// The task with its followers; `None` if there is no such task.
+    found: Option<Found>,
+    /// The claimer's record, locked, if a claim is asked for and the claimer has one.
+    record: Option<Agent>,
+}
+
 /// A task that an operation works on, under its intent's lock.
 struct Locked<'a, 'b> {
     work: &'a mut IntentTx<'b>,
     membership: Membership,
     course: Course,
+    /// The task as it was stored, and what follows it.
+    found: Found,
 }
 
 impl<'a, 'b> Locked<'a, 'b> {
-    async fn open(work: &'a mut IntentTx<'b>, id: TaskId) -> Outcome<Self> {
+    fn open(work: &'a mut IntentTx<'b>, found: Option<Found>) -> Outcome<Self> {
         let membership = work.visit("task")?;
         membership.access.require(Level::Write)?;
         work.admit()?;
-        let task = rows::load(work.reading(), id).await?.ok_or_else(|| not_found("task"))?;
-        let course = Course::begin(task, work.now());
-        Ok(Self { work, membership, course })
+        let found = found.ok_or_else(|| not_found("task"))?;
+        let course = Course::begin(found.task.clone(), work.now());
+        Ok(Self { work, membership, course, found })
     }
 
     /// Applies a decision of the domain rules, with all facts that they need.
     ///
-    /// `claimer` is the agent that a claim may be made for. Its record is locked then, and no other: two records
-    /// locked in different orders could deadlock.
+    /// `claimer` is the agent that a claim may be made for, and `record` its record, which is locked.
     async fn ask(
         &mut self,
         caller: &Caller,
         claimer: Option<&str>,
+        record: Option<Agent>,
         token: Option<i64>,
         jumps: bool,
         ask: impl FnOnce(&mut Course, &By<'_>) -> Result<(), Refusal>,
     ) -> Outcome<()> {
         let ctx = self.work.ctx();
-        let mut record = None;
-        let mut plan = None;
-        if let Some(claimer) = claimer.filter(|_| !self.course.task.is_held()) {
-            record = agents::hold(self.work.reading(), claimer).await?.map(|agent| agents::shown(ctx, agent));
-            if let Some(id) = self.course.task.plan_id {
-                plan = plan_rows::load(self.work.reading(), id).await?;
-            }
-        }
+        let claims = claimer.is_some() && !self.course.task.is_held();
+        let record = record.filter(|_| claims).map(|agent| agents::shown(ctx, agent));
+        let plan = match self.course.task.plan_id.filter(|_| claims) {
+            Some(id) => plan_rows::load(self.work.reading(), id).await?,
+            None => None,
+        };
         let by = By {
             agent: &caller.agent,
             claimer: claimer.unwrap_or(&caller.agent),
@@ -259,13 +278,19 @@ impl<'a, 'b> Locked<'a, 'b> {
 
     /// Writes the changes of the task and their consequences.
     async fn close(self, actor: &str) -> Outcome<TaskView> {
-        let Self { work, course, .. } = self;
-        let (ctx, task) = (work.ctx(), course.task.clone());
-        if !course.told.is_empty() {
+        let Self { work, course, found, .. } = self;
+        let (ctx, task, blocks) = (work.ctx(), course.task.clone(), found.blocks.clone());
+        if course.told.is_empty() {
+            return Ok(TaskView { task, blocks });
+        }
+        if found.is_all_of(&course.task) {
+            work.defer(ChangedTask(course.task));
+            record(ctx, work.log(), actor, course.told);
+        } else {
             let (conn, log) = work.parts();
             settle(conn, ctx, log, actor, vec![course]).await?;
         }
-        shown(work.reading(), vec![task]).await?.pop().ok_or_else(|| not_found("task"))
+        Ok(TaskView { task, blocks })
     }
 }
 
@@ -314,11 +339,29 @@ struct Act {
 
 impl Operation for Act {
     type Answer = TaskView;
+    type Rows = TaskRows;
 
     const NAME: &'static str = "change_task";
 
-    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<TaskView> {
-        let mut locked = Locked::open(work, self.id).await?;
+    async fn read(
+        conn: &mut PgConnection,
+        asked: &[Asked<'_, Self>],
+        _now: Timestamp,
+    ) -> Outcome<Vec<TaskRows>> {
+        let tasks: Vec<TaskId> = asked.iter().map(|one| one.operation.id).collect();
+        let claims = |one: &&Asked<'_, Self>| one.operation.verb == Verb::Claim;
+        let claimers: Vec<&str> = asked.iter().filter(claims).map(|one| one.caller.agent.as_str()).collect();
+        let found = find(conn, &tasks).await?;
+        let records = agents::hold_all(conn, &claimers).await?;
+        let rows = |one: &Asked<'_, Self>| TaskRows {
+            found: found.iter().find(|found| found.task.id == one.operation.id).cloned(),
+            record: records.iter().find(|agent| agent.agent_id == one.caller.agent).cloned(),
+        };
+        Ok(asked.iter().map(rows).collect())
+    }
+
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>, rows: TaskRows) -> Outcome<TaskView> {
+        let mut locked = Locked::open(work, rows.found)?;
         if let Some(seen) = self.seen {
             locked.course.task.require_version(seen)?;
         }
@@ -329,7 +372,8 @@ impl Operation for Act {
         let wait = wait_for(locked.work.reading(), task.intent_id, "depends_on", &task.depends_on).await?;
         let claimer = (self.verb == Verb::Claim).then_some(caller.agent.as_str());
         let verb = self.verb.clone();
-        locked.ask(caller, claimer, self.token, false, |course, by| course.act(verb, &wait, by)).await?;
+        let act = |course: &mut Course, by: &By<'_>| course.act(verb, &wait, by);
+        locked.ask(caller, claimer, rows.record, self.token, false, act).await?;
         locked.close(&caller.agent).await
     }
 }
@@ -353,12 +397,14 @@ struct ChangeTask {
 
 impl Operation for ChangeTask {
     type Answer = TaskView;
+    type Rows = ();
 
     const NAME: &'static str = "change_task";
 
-    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>) -> Outcome<TaskView> {
+    async fn apply(&self, caller: &Caller, work: &mut IntentTx<'_>, (): ()) -> Outcome<TaskView> {
         let change = self.change.clone();
-        let mut locked = Locked::open(work, self.id).await?;
+        let found = find(work.reading(), &[self.id]).await?.pop();
+        let mut locked = Locked::open(work, found)?;
         locked.course.task.require_version(self.seen)?;
         let claimer = change.claimer().unwrap_or(&caller.agent).to_owned();
         if claimer != caller.agent {
@@ -372,9 +418,14 @@ impl Operation for ChangeTask {
             check_no_circle(self.id, depends_on, &below)?;
         }
         let jumps = !locked.work.ctx().settings.strict;
-        locked
-            .ask(caller, Some(&claimer), None, jumps, |course, by| course.change(change, &wait, by))
-            .await?;
+        // No other record is locked: two records locked in different orders could deadlock.
+        let record = if locked.course.task.is_held() {
+            None
+        } else {
+            agents::hold(locked.work.reading(), &claimer).await?
+        };
+        let ask = |course: &mut Course, by: &By<'_>| course.change(change, &wait, by);
+        locked.ask(caller, Some(&claimer), record, None, jumps, ask).await?;
         locked.close(&caller.agent).await
     }
 }

@@ -6,6 +6,7 @@ mod crash;
 mod follows;
 mod hostile;
 mod races;
+mod together;
 
 use entente_harness::agents::registered;
 use entente_harness::tasks::{act, intent, task};

@@ -166,6 +166,23 @@ pub async fn hold(conn: &mut PgConnection, agent_id: &str) -> Outcome<Option<Age
     row.fetch_optional(conn).await?.map(Agent::try_from).transpose()
 }
 
+/// As [`hold`], for several agents: their records are locked in one order, so that two transactions never wait for each
+/// other.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn hold_all(conn: &mut PgConnection, agents: &[&str]) -> Outcome<Vec<Agent>> {
+    if agents.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = select!(
+        "agents::hold_all",
+        "WHERE agent_id = ANY($1) ORDER BY agent_id FOR NO KEY UPDATE",
+        agents as &[&str]
+    );
+    rows.fetch_all(conn).await?.into_iter().map(Agent::try_from).collect()
+}
+
 /// Loads the agents with one of these roles, as stored.
 ///
 /// # Errors

@@ -18,6 +18,7 @@ use sqlx::PgConnection;
 use crate::charges::Charge;
 use crate::facts::{self, Facts, Membership, Question};
 use crate::idempotency::StoredResponse;
+use crate::log::deferred::{Deferred, DeferredRows};
 use crate::log::guarded_write;
 use crate::log::writer::IntentLog;
 use crate::{AppError, Caller, Ctx, Outcome, Tx, charges, not_found};
@@ -37,6 +38,8 @@ pub struct IntentTx<'a> {
     facts: Facts,
     /// Costs for the budgets that pay them.
     charges: Vec<Charge>,
+    /// Rows to write at the end.
+    deferred: DeferredRows,
     /// Whether the operation may have written rows.
     has_written: bool,
     /// Whether the operation returns the response of an earlier request.
@@ -57,6 +60,8 @@ pub(crate) struct Left {
     pub log: IntentLog,
     /// Costs for the budgets that pay them.
     pub charges: Vec<Charge>,
+    /// Rows to write at the end.
+    pub deferred: DeferredRows,
     /// Whether it may have written rows.
     pub has_written: bool,
     /// Whether its response is that of an earlier request.
@@ -107,8 +112,8 @@ impl<'a> IntentTx<'a> {
         let facts = facts::load(&mut tx, &[question], now).await?.pop().unwrap_or_default();
         let log = IntentLog::of(intent_id, facts.tail.as_ref(), caller.and_then(|caller| caller.trace), now)?;
         let (has_written, has_repeated) = (false, false);
-        let charges = Vec::new();
-        Ok(Self { ctx, hold: Hold::Own(tx), log, caller, once, facts, charges, has_written, has_repeated })
+        let (hold, charges, deferred) = (Hold::Own(tx), Vec::new(), DeferredRows::default());
+        Ok(Self { ctx, hold, log, caller, once, facts, charges, deferred, has_written, has_repeated })
     }
 
     /// Opens an operation of a batch, in the batch's transaction, which holds its locks.
@@ -122,8 +127,9 @@ impl<'a> IntentTx<'a> {
     ) -> Self {
         log.trace = caller.trace;
         let (has_written, has_repeated) = (false, false);
-        let (caller, charges) = (Some(caller), Vec::new());
-        Self { ctx, hold: Hold::Shared(conn), log, caller, once, facts, charges, has_written, has_repeated }
+        let (caller, hold) = (Some(caller), Hold::Shared(conn));
+        let (charges, deferred) = (Vec::new(), DeferredRows::default());
+        Self { ctx, hold, log, caller, once, facts, charges, deferred, has_written, has_repeated }
     }
 
     /// Ends an operation of a batch.
@@ -131,6 +137,7 @@ impl<'a> IntentTx<'a> {
         Left {
             log: self.log,
             charges: self.charges,
+            deferred: self.deferred,
             has_written: self.has_written,
             has_repeated: self.has_repeated,
         }
@@ -242,6 +249,12 @@ impl<'a> IntentTx<'a> {
         self.charges.push(charge);
     }
 
+    /// Writes a row at the end of the transaction, with those of the other operations of the batch. Nothing that the
+    /// operation still reads contains it.
+    pub fn defer(&mut self, row: impl Deferred) {
+        self.deferred.push(row);
+    }
+
     /// Seals an event and appends it to the log.
     pub fn record(&mut self, draft: Draft) {
         self.log.record(self.ctx, draft);
@@ -272,10 +285,11 @@ impl<'a> IntentTx<'a> {
     }
 
     async fn end(self, kept: Option<StoredResponse>) -> Outcome<()> {
-        let Self { ctx, hold, log, charges, .. } = self;
+        let Self { ctx, hold, log, charges, mut deferred, .. } = self;
         let Hold::Own(mut tx) = hold else {
             return Err(AppError::Inconsistent("an operation of a batch has ended itself".to_owned()));
         };
+        deferred.write(&mut tx).await?;
         if log.has_advanced() || kept.is_some() {
             guarded_write::save(&mut tx, &[&log], kept.as_slice(), log.now()).await?;
         }

@@ -169,7 +169,7 @@ async fn take(
     let mut log = IntentLog::fresh(id, None, ctx.now());
     let now = log.now();
     let intent: Intent = intent_law::create(delivery.intent(), &peer.did, id, now)?;
-    intents::insert(conn, &intent).await?;
+    intents::insert(conn, std::slice::from_ref(&intent)).await?;
     log.record(ctx, traced(Draft::of(Kind::IntentCreated, &peer.did, created_payload(&intent)), delivery));
     let assigned: Vec<&str> = delivery.agent_id.as_deref().into_iter().collect();
     // The creator is not here, so the assigned agent must be able to complete the intent.

@@ -105,12 +105,24 @@ pub(super) async fn end(
     if leases.is_empty() {
         return Ok(Vec::new());
     }
-    let ended: Vec<Lease> = leases.iter().map(|lease| lease.ended(reason, log.now())).collect();
+    let ended = record_ends(ctx, log, leases, reason, actor);
     update(conn, &ended).await?;
+    Ok(ended)
+}
+
+/// Records the end of each of these leases in the log, and returns them as they are to be written.
+pub(super) fn record_ends(
+    ctx: &entente_kernel::Ctx,
+    log: &mut IntentLog,
+    leases: &[Lease],
+    reason: EndReason,
+    actor: &str,
+) -> Vec<Lease> {
+    let ended: Vec<Lease> = leases.iter().map(|lease| lease.ended(reason, log.now())).collect();
     for lease in &ended {
         let mut payload = event_payload(lease);
         payload["reason"] = json!(reason);
         log.record(ctx, Draft::of(Kind::LeaseReleased, actor, payload));
     }
-    Ok(ended)
+    ended
 }

@@ -41,7 +41,7 @@ pub(crate) async fn hand_over(
         let (now, fencing_token) = (log.now(), log.next_seq());
         let new = NewLease { id: LeaseId::mint(now, &*ctx.chance), intent_id: log.intent_id, fencing_token };
         let lease = domain::hand_over(lease, to, new, now);
-        insert(conn, &lease).await?;
+        insert(conn, std::slice::from_ref(&lease)).await?;
         let mut payload = event_payload(&lease);
         payload["handed_over_by"] = json!(from);
         log.record(ctx, Draft::of(Kind::LeaseAcquired, to.agent, payload));

@@ -1,11 +1,14 @@
 //! Rows of leases: table `leases`; reads the queue, `lease_waits`, with them.
 
+use std::collections::HashMap;
+
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, LeaseId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::leases::queue::LeaseWait;
 use entente_domain::openintent::leases::{Lease, LeaseStatus};
 use entente_kernel::Pool;
+use entente_kernel::log::deferred::Deferred;
 use entente_kernel::{AppError, Outcome, unknown};
 use sqlx::PgConnection;
 
@@ -65,30 +68,51 @@ pub(super) async fn active(conn: &mut PgConnection, intent_id: IntentId) -> Outc
 }
 
 /// The leases on an intent without a recorded end, and the requests that wait for one, in their order.
+#[derive(Clone, Default)]
+pub(super) struct LeasesOfIntent {
+    /// The leases, of which some may have expired.
+    pub leases: Vec<Lease>,
+    /// The requests.
+    pub waits: Vec<LeaseWait>,
+}
+
+/// Loads the leases and waiting requests of an intent.
 pub(super) async fn active_and_waiting(
     conn: &mut PgConnection,
     intent_id: IntentId,
     now: Timestamp,
-) -> Outcome<(Vec<Lease>, Vec<LeaseWait>)> {
+) -> Outcome<LeasesOfIntent> {
+    Ok(active_and_waiting_on(conn, &[intent_id], now).await?.remove(&intent_id).unwrap_or_default())
+}
+
+/// As [`active_and_waiting`], for several intents at once; one without any is left out.
+pub(super) async fn active_and_waiting_on(
+    conn: &mut PgConnection,
+    intents: &[IntentId],
+    now: Timestamp,
+) -> Outcome<HashMap<IntentId, LeasesOfIntent>> {
     let rows = sqlx::query!(
         r#"-- leases::active_and_waiting
-         SELECT id AS "id?", agent_id AS "agent_id!", scope AS "scope!", path AS "path!", fencing_token AS "number!",
-                acquired_at AS "since!", expires_at AS "until!"
-         FROM leases WHERE intent_id = $1 AND status = 'active'
+         SELECT id AS "id?", intent_id AS "intent_id!", agent_id AS "agent_id!", scope AS "scope!", path AS "path!",
+                fencing_token AS "number!", acquired_at AS "since!", expires_at AS "until!"
+         FROM leases WHERE intent_id = ANY($1) AND status = 'active'
          UNION ALL
-         SELECT NULL, agent_id, scope, path, number, since, until FROM lease_waits WHERE intent_id = $1 AND until > $2
+         SELECT NULL, intent_id, agent_id, scope, path, number, since, until
+         FROM lease_waits WHERE intent_id = ANY($1) AND until > $2
          ORDER BY "number!""#,
-        intent_id.uuid(),
+        &intents.iter().map(|id| id.uuid()).collect::<Vec<_>>(),
         now
     )
     .fetch_all(conn)
     .await?;
-    let (mut leases, mut waits) = (Vec::new(), Vec::new());
+    let mut found: HashMap<IntentId, LeasesOfIntent> = HashMap::new();
     for row in rows {
+        let intent_id = IntentId::from(row.intent_id);
         let (agent_id, scope, path, number) = (row.agent_id, row.scope, row.path, row.number);
         let (since, until) = (row.since, row.until);
+        let on = found.entry(intent_id).or_default();
         match row.id {
-            Some(id) => leases.push(Lease {
+            Some(id) => on.leases.push(Lease {
                 id: id.into(),
                 intent_id,
                 agent_id,
@@ -100,10 +124,10 @@ pub(super) async fn active_and_waiting(
                 expires_at: until,
                 ended_at: None,
             }),
-            None => waits.push(LeaseWait { agent_id, scope, path, number, since, until }),
+            None => on.waits.push(LeaseWait { agent_id, scope, path, number, since, until }),
         }
     }
-    Ok((leases, waits))
+    Ok(found)
 }
 
 /// The last [`PAGE`] leases on an intent, oldest first, by current status or all.
@@ -167,20 +191,42 @@ pub(crate) async fn intents_of_holder(conn: &mut PgConnection, agent_id: &str) -
     Ok(ids.into_iter().map(IntentId::from).collect())
 }
 
-pub(super) async fn insert(conn: &mut PgConnection, lease: &Lease) -> Outcome<()> {
+/// A new lease, with the expired ones that it ends.
+pub(super) struct AcquiredLease {
+    /// The new one.
+    pub lease: Lease,
+    /// Those that have ended.
+    pub ended: Vec<Lease>,
+}
+
+impl Deferred for AcquiredLease {
+    /// Writes the ends first: the index allows one lease in force for a scope.
+    async fn write(conn: &mut PgConnection, rows: Vec<Self>) -> Outcome<()> {
+        let (leases, ended): (Vec<Lease>, Vec<Vec<Lease>>) =
+            rows.into_iter().map(|row| (row.lease, row.ended)).unzip();
+        let ended = ended.concat();
+        if !ended.is_empty() {
+            update(conn, &ended).await?;
+        }
+        insert(conn, &leases).await
+    }
+}
+
+pub(super) async fn insert(conn: &mut PgConnection, leases: &[Lease]) -> Outcome<()> {
     sqlx::query!(
         "-- leases::insert
          INSERT INTO leases (id, intent_id, agent_id, scope, path, fencing_token, status, acquired_at, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-        lease.id.uuid(),
-        lease.intent_id.uuid(),
-        lease.agent_id,
-        lease.scope,
-        lease.path,
-        lease.fencing_token,
-        lease.status.as_str(),
-        lease.acquired_at,
-        lease.expires_at
+         SELECT * FROM UNNEST($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[],
+                              $8::timestamptz[], $9::timestamptz[])",
+        &leases.iter().map(|lease| lease.id.uuid()).collect::<Vec<_>>(),
+        &leases.iter().map(|lease| lease.intent_id.uuid()).collect::<Vec<_>>(),
+        &leases.iter().map(|lease| lease.agent_id.as_str()).collect::<Vec<_>>() as &[&str],
+        &leases.iter().map(|lease| lease.scope.as_str()).collect::<Vec<_>>() as &[&str],
+        &leases.iter().map(|lease| lease.path.as_str()).collect::<Vec<_>>() as &[&str],
+        &leases.iter().map(|lease| lease.fencing_token).collect::<Vec<_>>(),
+        &leases.iter().map(|lease| lease.status.as_str()).collect::<Vec<_>>() as &[&str],
+        &leases.iter().map(|lease| lease.acquired_at).collect::<Vec<_>>(),
+        &leases.iter().map(|lease| lease.expires_at).collect::<Vec<_>>()
     )
     .execute(conn)
     .await?;

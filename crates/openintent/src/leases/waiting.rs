@@ -21,7 +21,7 @@ use sqlx::PgConnection;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::rows::active_and_waiting;
+use super::rows::{LeasesOfIntent, active_and_waiting};
 use super::{acquire, claimant};
 use crate::Ctx;
 
@@ -111,7 +111,7 @@ pub async fn waiting(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome
     let mut conn = ctx.pool.acquire().await?;
     let now = ctx.now();
     membership::require(&mut conn, &caller.agent, intent_id, Level::Read, now).await?;
-    Ok(active_and_waiting(&mut conn, intent_id, now).await?.1)
+    Ok(active_and_waiting(&mut conn, intent_id, now).await?.waits)
 }
 
 /// Progress of a waiting request.
@@ -190,7 +190,8 @@ impl Place<'_> {
         self.caller.require_key(now)?;
         let mut conn = self.ctx.pool.acquire().await?;
         let membership = membership::require(&mut conn, agent, self.intent_id, Level::Write, now).await?;
-        let (mut held, waits) = active_and_waiting(&mut conn, self.intent_id, now).await?;
+        let LeasesOfIntent { leases: mut held, waits } =
+            active_and_waiting(&mut conn, self.intent_id, now).await?;
         drop(conn);
         if waits.len() > PLACES {
             let message =

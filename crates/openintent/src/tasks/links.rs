@@ -1,7 +1,9 @@
 //! Relations of tasks to each other and to plans, read from their rows (`rows.rs`).
 
+use std::collections::HashMap;
+
 use entente_domain::ids::{IntentId, PlanId, TaskId};
-use entente_domain::openintent::tasks::TaskStatus;
+use entente_domain::openintent::tasks::{Task, TaskStatus};
 use entente_kernel::Outcome;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -26,6 +28,42 @@ pub(crate) async fn below(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Ve
     Ok(rows.into_iter().map(|row| (row.id.into(), list(row.depends_on))).collect())
 }
 
+/// What follows a task.
+#[derive(Default)]
+pub(super) struct Following {
+    /// The tasks that depend on it.
+    pub blocks: Vec<TaskId>,
+    /// Whether it has an open channel or working memory.
+    pub has_more: bool,
+}
+
+/// Returns what follows each of these tasks, in one query.
+pub(super) async fn following(
+    conn: &mut PgConnection,
+    tasks: &[Task],
+) -> Outcome<HashMap<TaskId, Following>> {
+    let rows = sqlx::query!(
+        r#"-- tasks::following
+         SELECT k.id AS "id!",
+                ARRAY(SELECT d.id FROM tasks d WHERE d.depends_on && ARRAY[k.id] AND d.depends_on <> '{}'
+                      ORDER BY d.id) AS "blocks!",
+                EXISTS (SELECT 1 FROM channels c
+                        WHERE c.intent_id = k.intent_id AND c.task_id = k.name AND c.status = 'open')
+                OR EXISTS (SELECT 1 FROM memory_entries m WHERE m.task_id = k.id AND m.archived_at IS NULL) AS "has_more!"
+         FROM UNNEST($1::uuid[], $2::uuid[], $3::text[]) AS k (id, intent_id, name)"#,
+        &tasks.iter().map(|task| task.id.uuid()).collect::<Vec<_>>(),
+        &tasks.iter().map(|task| task.intent_id.uuid()).collect::<Vec<_>>(),
+        &tasks.iter().map(|task| task.id.to_string()).collect::<Vec<_>>()
+    )
+    .fetch_all(conn)
+    .await?;
+    let ids = |ids: Vec<Uuid>| ids.into_iter().map(TaskId::from).collect();
+    Ok(rows
+        .into_iter()
+        .map(|row| (row.id.into(), Following { blocks: ids(row.blocks), has_more: row.has_more }))
+        .collect())
+}
+
 /// What may have to change when tasks end.
 pub(super) struct Followers {
     /// Whether they have open channels.
@@ -37,6 +75,9 @@ pub(super) struct Followers {
 }
 
 /// Returns what these tasks of an intent have that ends or continues with them; most have nothing, and one query tells.
+///
+/// It looks at the status of dependents last: by an index of open tasks PostgreSQL would walk all of them to find out that
+/// none depends on these.
 pub(super) async fn followers(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -49,8 +90,8 @@ pub(super) async fn followers(
                         WHERE intent_id = $1 AND task_id = ANY($3) AND status = 'open') AS "channels!",
                 EXISTS (SELECT 1 FROM memory_entries
                         WHERE intent_id = $1 AND task_id = ANY($2) AND archived_at IS NULL) AS "memory!",
-                EXISTS (SELECT 1 FROM tasks
-                        WHERE depends_on && $2 AND depends_on <> '{}' AND status = 'pending') AS "dependents!""#,
+                coalesce((SELECT bool_or(status = 'pending') FROM tasks
+                          WHERE depends_on && $2 AND depends_on <> '{}'), false) AS "dependents!""#,
         intent_id.uuid(),
         &uuids(ids),
         &ids.iter().map(TaskId::to_string).collect::<Vec<_>>()
@@ -60,11 +101,13 @@ pub(super) async fn followers(
     Ok(has)
 }
 
-/// Returns the pending tasks that depend on one of these.
+/// Returns the pending tasks that depend on one of these; it finds them by what they depend on, as [`followers`].
 pub(crate) async fn waiting_for(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<TaskId>> {
     let rows = sqlx::query_scalar!(
         "-- tasks::waiting_for
-         SELECT id FROM tasks WHERE depends_on && $1 AND depends_on <> '{}' AND status = 'pending' ORDER BY id",
+         WITH dependents AS MATERIALIZED (
+             SELECT id, status FROM tasks WHERE depends_on && $1 AND depends_on <> '{}')
+         SELECT id FROM dependents WHERE status = 'pending' ORDER BY id",
         &uuids(ids)
     )
     .fetch_all(conn)
