@@ -419,9 +419,10 @@ impl Operation for ChangeTask {
         }
         let jumps = !locked.work.ctx().settings.strict;
         // No other record is locked: two records locked in different orders could deadlock.
-        let record = match locked.course.task.is_held() {
-            true => None,
-            false => agents::hold(locked.work.reading(), &claimer).await?,
+        let record = if locked.course.task.is_held() {
+            None
+        } else {
+            agents::hold(locked.work.reading(), &claimer).await?
         };
         let ask = |course: &mut Course, by: &By<'_>| course.change(change, &wait, by);
         locked.ask(caller, Some(&claimer), record, None, jumps, ask).await?;
