@@ -264,10 +264,12 @@ pub async fn apply_within<O: Operation>(
     let question = Question { intent_id, agent: &caller.agent, once: None, lacks_epoch };
     let facts = facts::load(conn, &[question], now).await?.pop().unwrap_or_default();
     let log = IntentLog::of(intent_id, facts.tail.as_ref(), None, now)?;
-    let rows = O::read(conn, &[Asked { intent_id, caller, operation }], now).await?.pop().unwrap_or_default();
+    let asked = [Asked { intent_id, caller, operation }];
+    let rows = Box::pin(O::read(conn, &asked, now)).await?.pop().unwrap_or_default();
     let mut work = IntentTx::shared(ctx, conn, log, caller, None, facts);
     work.require_fenced()?;
-    let answer = Operation::apply(operation, caller, &mut work, rows).await?;
+    // Boxed, so that it does not enlarge the future of a larger transaction.
+    let answer = Box::pin(Operation::apply(operation, caller, &mut work, rows)).await?;
     let mut left = work.leave();
     left.deferred.write(conn).await?;
     if left.log.has_advanced() {
