@@ -28,6 +28,8 @@ ANSWER, CLOSING = 10.0, 1.0
 # Requests whose answers name them.
 # A cancellation is none of them: sent again it may find the job ended, and be refused.
 ANSWERED = ("job.submit", "job.subscribe", "session.list_jobs")
+# Requests whose answers tell the client of a job: it drops events of a job that it does not know yet.
+TELLING = ("job.submit", "job.subscribe")
 # Sessions whose tokens are remembered; a client that resumes an older one begins a new session.
 REMEMBERED = 10_000
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -71,6 +73,10 @@ class Relay:
         self._given = ""
         self._seq = 0
         self._unanswered: dict[str, Frame] = {}
+        # Requests that are sent again and may have happened: events of their jobs can come before their answers.
+        self._repeated: set[str] = set()
+        # Events that wait for these answers.
+        self._held: list[Frame] = []
         # The request that `_up` is sending.
         self._sending = ""
         self._leaving = False
@@ -191,13 +197,22 @@ class Relay:
                     return
                 continue
             self._note(frame)
+            if self._repeated and frame.get("event_seq"):
+                self._held.append(frame)
+                continue
             await self._near.send(frame)
+            if not self._repeated:
+                held, self._held = self._held, []
+                for event in held:
+                    await self._near.send(event)
 
     def _note(self, frame: Frame) -> None:
         self._seq = max(self._seq, int(frame.get("event_seq") or 0))
         payload = frame.get("payload")
         if isinstance(payload, dict):
-            self._unanswered.pop(str(payload.get("request_id")), None)
+            request = str(payload.get("request_id"))
+            self._unanswered.pop(request, None)
+            self._repeated.discard(request)
 
     async def _resume(self) -> bool:
         """Resumes the session, of which the client notices nothing; returns whether it goes on."""
@@ -211,6 +226,7 @@ class Relay:
             await self._near.send(answer)
             return False
         self._tokens.set(session, self._given, str(self._welcome.get("resume_token")))
+        self._repeated = {request for request, frame in self._unanswered.items() if frame.get("type") in TELLING}
         # If this connection breaks too, the next read tells.
         with contextlib.suppress(TransportClosed):
             for request, frame in list(self._unanswered.items()):
