@@ -42,11 +42,11 @@ class Proxy:
         with self.lock:
             pairs, self.pairs = self.pairs, []
         for one in (one for pair in pairs for one in pair):
-            _end(one)
+            _break(one)
 
     def close(self):
         self.down = True
-        _end(self.listener)
+        _break(self.listener)
         self.cut()
 
     def _accept(self):
@@ -54,18 +54,18 @@ class Proxy:
             try:
                 near, _ = self.listener.accept()
             except OSError:
-                return
+                return self.listener.close()
             try:
                 if self.down:
                     raise OSError
                 far = socket.create_connection(self.target, timeout=5)
                 far.settimeout(None)
             except OSError:
-                _end(near)
+                near.close()
                 continue
             with self.lock:
                 self.pairs.append((near, far))
-            state = {"lose": False}
+            state = {"lose": False, "passing": 2}
             threading.Thread(target=self._pass, args=[near, far, state, True], daemon=True).start()
             threading.Thread(target=self._pass, args=[far, near, state, False], daemon=True).start()
 
@@ -85,11 +85,18 @@ class Proxy:
                     self.lost += 1
                     break
                 sink.sendall(chunk)
-        _end(source)
-        _end(sink)
+        _break(source)
+        _break(sink)
+        with self.lock:
+            state["passing"] -= 1
+            if state["passing"] == 0:
+                self.pairs = [pair for pair in self.pairs if source not in pair]
+                source.close()
+                sink.close()
 
 
-def _end(one):
+def _break(one):
+    """Breaks a connection. Whoever still reads from it closes it: a number that is free belongs to the next connection of this
+    program, from which that thread would read then."""
     with contextlib.suppress(OSError):
         one.shutdown(socket.SHUT_RDWR)
-    one.close()

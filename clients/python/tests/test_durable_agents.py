@@ -119,7 +119,8 @@ async def has_agent(bob, name):
 @pytest.fixture(scope="module", autouse=True)
 def long_ones(server):
     """Begins what has to wait for the end of a claim, and takes that time beside the other tests."""
-    with ThreadPoolExecutor() as pool, Entente(server.url, AGENTS["agent.bob"]) as bob:
+    # The client is closed last: whoever reads with it from another thread would not notice.
+    with Entente(server.url, AGENTS["agent.bob"]) as bob, ThreadPoolExecutor() as pool:
         yield {one.__name__: pool.submit(asyncio.run, asyncio.wait_for(one(server.url, bob), PATIENCE)) for one in (killed, blocked)}
 
 
