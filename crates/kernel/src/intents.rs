@@ -7,6 +7,7 @@ use entente_domain::limits::PAGE_BYTES;
 use entente_domain::openintent::intents::{Intent, IntentStatus};
 use sqlx::PgConnection;
 
+use crate::column;
 use crate::facts::MembershipColumns;
 use crate::log::deferred::Deferred;
 use crate::pages::Measure;
@@ -276,13 +277,6 @@ impl Deferred for NewIntent {
     async fn write(conn: &mut PgConnection, rows: Vec<Self>) -> Outcome<()> {
         insert(conn, &rows.into_iter().map(|row| row.0).collect::<Vec<_>>()).await
     }
-}
-
-/// Collects a column of the rows to write, as an array for `UNNEST`.
-macro_rules! column {
-    ($rows:expr, $row:ident => $value:expr) => {
-        &$rows.iter().map(|$row| $value).collect::<Vec<_>>()
-    };
 }
 
 /// Inserts new intents.

@@ -8,6 +8,14 @@ use sqlx::PgConnection;
 
 use crate::Outcome;
 
+/// Collects a column of the rows to write, as an array for `UNNEST`.
+#[macro_export]
+macro_rules! column {
+    ($rows:expr, $row:pat_param => $value:expr) => {
+        &$rows.iter().map(|$row| $value).collect::<Vec<_>>()
+    };
+}
+
 /// A row, or several that belong together, that nothing else in its operation needs to find in the database.
 pub trait Deferred: Send + Sized + 'static {
     /// Writes these in their order.

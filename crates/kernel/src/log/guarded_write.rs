@@ -18,6 +18,7 @@ use entente_domain::payload::Payload;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::column;
 use crate::idempotency::StoredResponse;
 use crate::log::writer::IntentLog;
 use crate::{Outcome, lock_key};
@@ -89,13 +90,6 @@ impl EventTexts {
             proofs: events.iter().map(proof).collect::<Result<_, _>>()?,
         })
     }
-}
-
-/// Collects a column of the rows to write, as an array for `UNNEST`.
-macro_rules! column {
-    ($rows:expr, $row:ident => $value:expr) => {
-        &$rows.iter().map(|$row| $value).collect::<Vec<_>>()
-    };
 }
 
 /// Builds the statement, extended by `$more`.

@@ -13,16 +13,10 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 pub use crate::charges::amount;
+use crate::column;
 use crate::log::deferred::Deferred;
 use crate::log::writer::IntentLog;
 use crate::{AppError, Ctx, IntentTx, Outcome, unknown};
-
-/// Collects a column of the rows to write, as an array for `UNNEST`.
-macro_rules! column {
-    ($rows:expr, $row:ident => $value:expr) => {
-        &$rows.iter().map(|$row| $value).collect::<Vec<_>>()
-    };
-}
 
 /// Records a cost reported by a job, in the log of its intent, within the transaction that counts it for the
 /// job.
@@ -40,18 +34,9 @@ pub async fn enter(
 ) -> Outcome<Cost> {
     let now = log.now();
     let made = domain::record(ask, log.intent_id, agent, CostId::mint(now, &*ctx.chance), now)?;
-    write(ctx, conn, log, &made).await?;
+    let total = add_up(conn, &made, log.next_seq()).await?;
+    log.record(ctx, event(&made, total));
     Ok(made)
-}
-
-/// Writes a cost, updates the sums and records the event.
-///
-/// # Errors
-/// There would be too many sums, or one too large.
-pub async fn write(ctx: &Ctx, conn: &mut PgConnection, log: &mut IntentLog, made: &Cost) -> Outcome<()> {
-    let total = add_up(conn, made, log.next_seq()).await?;
-    log.record(ctx, event(made, total));
-    Ok(())
 }
 
 /// The event of a cost, with the intent's new total in its unit.

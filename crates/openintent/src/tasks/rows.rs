@@ -3,6 +3,7 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, PlanId, TaskId};
 use entente_domain::openintent::tasks::{Task, TaskStatus};
+use entente_kernel::column;
 use entente_kernel::log::deferred::Deferred;
 use entente_kernel::{AppError, Outcome, unknown};
 use sqlx::PgConnection;
@@ -264,19 +265,6 @@ pub(crate) async fn due(
     Ok(rows.into_iter().map(|row| (row.intent_id.into(), row.id.into())).collect())
 }
 
-/// Collects a column of the rows to write, as an array for `UNNEST`.
-macro_rules! column {
-    ($rows:expr, $task:ident => $value:expr) => {
-        &$rows
-            .iter()
-            .map(|row| {
-                let $task = &row.0;
-                $value
-            })
-            .collect::<Vec<_>>()
-    };
-}
-
 /// Returns a list as PostgreSQL writes it: `UNNEST` takes no list of lists.
 fn list<'a>(items: impl IntoIterator<Item = &'a String>) -> String {
     let quoted = |item: &String| format!("\"{}\"", item.replace('\\', "\\\\").replace('"', "\\\""));
@@ -319,31 +307,31 @@ impl Deferred for NewTask {
                         claims, capabilities_required, depends_on, retry_policy, timeout_seconds, attempt, max_attempts,
                         permissions, memory_policy, requires_tools, blocked_reason, metadata, version, created_by,
                         created_at)",
-            column!(rows, t => t.id.uuid()),
-            column!(rows, t => t.intent_id.uuid()),
-            column!(rows, t => t.plan_id.map(PlanId::uuid)) as &[Option<Uuid>],
-            column!(rows, t => t.parent_task_id.map(TaskId::uuid)) as &[Option<Uuid>],
-            column!(rows, t => t.name.as_str()) as &[&str],
-            column!(rows, t => t.description.as_deref()) as &[Option<&str>],
-            column!(rows, t => t.status.as_str()) as &[&str],
-            column!(rows, t => t.priority.as_str()) as &[&str],
+            column!(rows, Self(t) => t.id.uuid()),
+            column!(rows, Self(t) => t.intent_id.uuid()),
+            column!(rows, Self(t) => t.plan_id.map(PlanId::uuid)) as &[Option<Uuid>],
+            column!(rows, Self(t) => t.parent_task_id.map(TaskId::uuid)) as &[Option<Uuid>],
+            column!(rows, Self(t) => t.name.as_str()) as &[&str],
+            column!(rows, Self(t) => t.description.as_deref()) as &[Option<&str>],
+            column!(rows, Self(t) => t.status.as_str()) as &[&str],
+            column!(rows, Self(t) => t.priority.as_str()) as &[&str],
             &inputs,
-            column!(rows, t => list(&t.artifacts)),
-            column!(rows, t => t.claims),
-            column!(rows, t => list(&t.capabilities_required)),
-            column!(rows, t => ids(&t.depends_on)),
-            column!(rows, t => t.retry_policy.as_deref()) as &[Option<&str>],
-            column!(rows, t => t.timeout_seconds.map(column)) as &[Option<i32>],
-            column!(rows, t => column(t.attempt)),
-            column!(rows, t => column(t.max_attempts)),
-            column!(rows, t => t.permissions.as_str()) as &[&str],
+            column!(rows, Self(t) => list(&t.artifacts)),
+            column!(rows, Self(t) => t.claims),
+            column!(rows, Self(t) => list(&t.capabilities_required)),
+            column!(rows, Self(t) => ids(&t.depends_on)),
+            column!(rows, Self(t) => t.retry_policy.as_deref()) as &[Option<&str>],
+            column!(rows, Self(t) => t.timeout_seconds.map(column)) as &[Option<i32>],
+            column!(rows, Self(t) => column(t.attempt)),
+            column!(rows, Self(t) => column(t.max_attempts)),
+            column!(rows, Self(t) => t.permissions.as_str()) as &[&str],
             &policies as &[Option<String>],
             &tools,
-            column!(rows, t => t.blocked_reason.as_deref()) as &[Option<&str>],
+            column!(rows, Self(t) => t.blocked_reason.as_deref()) as &[Option<&str>],
             &metadata,
-            column!(rows, t => t.version),
-            column!(rows, t => t.created_by.as_str()) as &[&str],
-            column!(rows, t => t.created_at),
+            column!(rows, Self(t) => t.version),
+            column!(rows, Self(t) => t.created_by.as_str()) as &[&str],
+            column!(rows, Self(t) => t.created_at),
         )
         .execute(conn)
         .await?;
@@ -370,21 +358,21 @@ impl Deferred for ChangedTask {
                   AS k (id, status, output, artifacts, assigned_agent, claims, claimed_at, attempt, blocked_reason, error,
                         version, started_at, completed_at, due_at, due_status)
              WHERE t.id = k.id",
-            column!(rows, t => t.id.uuid()),
-            column!(rows, t => t.status.as_str()) as &[&str],
+            column!(rows, Self(t) => t.id.uuid()),
+            column!(rows, Self(t) => t.status.as_str()) as &[&str],
             &outputs as &[Option<String>],
-            column!(rows, t => list(&t.artifacts)),
-            column!(rows, t => t.assigned_agent.as_deref()) as &[Option<&str>],
-            column!(rows, t => t.claims),
-            column!(rows, t => t.claimed_at) as &[Option<Timestamp>],
-            column!(rows, t => column(t.attempt)),
-            column!(rows, t => t.blocked_reason.as_deref()) as &[Option<&str>],
-            column!(rows, t => t.error.as_deref()) as &[Option<&str>],
-            column!(rows, t => t.version),
-            column!(rows, t => t.started_at) as &[Option<Timestamp>],
-            column!(rows, t => t.completed_at) as &[Option<Timestamp>],
-            column!(rows, t => t.due_at) as &[Option<Timestamp>],
-            column!(rows, t => due_status(t)) as &[Option<&str>],
+            column!(rows, Self(t) => list(&t.artifacts)),
+            column!(rows, Self(t) => t.assigned_agent.as_deref()) as &[Option<&str>],
+            column!(rows, Self(t) => t.claims),
+            column!(rows, Self(t) => t.claimed_at) as &[Option<Timestamp>],
+            column!(rows, Self(t) => column(t.attempt)),
+            column!(rows, Self(t) => t.blocked_reason.as_deref()) as &[Option<&str>],
+            column!(rows, Self(t) => t.error.as_deref()) as &[Option<&str>],
+            column!(rows, Self(t) => t.version),
+            column!(rows, Self(t) => t.started_at) as &[Option<Timestamp>],
+            column!(rows, Self(t) => t.completed_at) as &[Option<Timestamp>],
+            column!(rows, Self(t) => t.due_at) as &[Option<Timestamp>],
+            column!(rows, Self(t) => due_status(t)) as &[Option<&str>],
         )
         .execute(conn)
         .await?;
