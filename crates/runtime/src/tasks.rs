@@ -27,6 +27,16 @@ use crate::metrics::{Metrics, TaskLabels};
 /// Time that abandoned tasks have to disappear.
 const GIVING_UP: Duration = Duration::from_secs(1);
 
+/// Lets the other tasks of the thread run after each `interval` pieces of work, of which `done` are done before this one.
+///
+/// Background work shares its thread with the writers, so whatever computes for longer than a commit takes calls this
+/// between two pieces.
+pub async fn yield_every(interval: usize, done: usize) {
+    if done % interval == interval - 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Restart policy for a task that fails.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {

@@ -15,6 +15,7 @@ use entente_domain::loops::policy::LoopPolicy;
 use entente_domain::loops::talk::{GivenWork, News, Reach, Spoken, Talk};
 use entente_domain::loops::words::{READ_BYTES, Sketch};
 use entente_domain::openintent::channels::{Channel, MemberPolicy};
+use entente_runtime::tasks::yield_every;
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -31,10 +32,12 @@ use crate::{Ctx, Outcome, channels, try_locks};
 const LOCK: i64 = 0x656e_7465_6e74_650a;
 
 /// Entries of the logs that are read in one step.
-pub const ENTRIES: i64 = 1_024;
+///
+/// Each step reads and writes the talks of all intents in it, so fewer steps cost less.
+pub const ENTRIES: i64 = 4_096;
 
-/// Messages after which other tasks run.
-const UNBROKEN: usize = 16;
+/// Messages after which other tasks of the thread run.
+pub(super) const UNBROKEN: usize = 16;
 
 /// Talks that are tidied in one step.
 const TALKS: i64 = 64;
@@ -159,7 +162,7 @@ async fn hear(
             continue;
         }
         for (n, one) in heard.into_iter().enumerate() {
-            breathe(n).await;
+            yield_every(UNBROKEN, n).await;
             match one {
                 Heard::Said(said) => {
                     if let Some(spoken) = known.spoken(said) {
@@ -254,13 +257,6 @@ impl Known {
     }
 }
 
-/// Lets other tasks of the thread run now and then: it also has the writers, and a whole step takes many milliseconds.
-async fn breathe(done: usize) {
-    if done % UNBROKEN == UNBROKEN - 1 {
-        tokio::task::yield_now().await;
-    }
-}
-
 /// Reads the messages of these parts, in their order.
 async fn messages(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Said>> {
     if parts.is_empty() {
@@ -282,7 +278,7 @@ async fn messages(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Said>> 
     .await?;
     let mut said = Vec::with_capacity(rows.len());
     for (n, row) in rows.into_iter().enumerate() {
-        breathe(n).await;
+        yield_every(UNBROKEN, n).await;
         let intent = IntentId::from(row.intent_id);
         said.push(Said {
             place: parts.place(intent, row.seq),

@@ -8,10 +8,12 @@ use entente_domain::log::events::Kind;
 use entente_domain::loops::lineages::{Hold, Lineage, LineageState, LoopCause, Pair};
 use entente_domain::loops::policy::{LoopAction, LoopPolicyAsk};
 use entente_domain::loops::talk::Talk;
+use entente_runtime::tasks::yield_every;
 use serde_json::Value;
 use sqlx::PgConnection;
+use tokio::task::yield_now;
 
-use super::follower::uuids;
+use super::follower::{UNBROKEN, uuids};
 use crate::log::GlobalPosition;
 use crate::{AppError, Outcome, unknown};
 
@@ -93,8 +95,11 @@ pub(super) async fn save(conn: &mut PgConnection, kept: &TalkChanges) -> Outcome
 }
 
 async fn save_talks(conn: &mut PgConnection, talks: &[(IntentId, Talk, Timestamp)]) -> Outcome<()> {
-    let states: Vec<String> =
-        talks.iter().map(|(_, talk, _)| serde_json::to_string(talk)).collect::<Result<_, _>>()?;
+    let mut states = Vec::with_capacity(talks.len());
+    for (_, talk, _) in talks {
+        states.push(serde_json::to_string(talk)?);
+        yield_now().await;
+    }
     sqlx::query!(
         "-- talks::save
          INSERT INTO talks (intent_id, state, due_at) SELECT * FROM UNNEST($1::uuid[], $2::text[], $3::timestamptz[])
@@ -116,13 +121,14 @@ async fn save_lineages(conn: &mut PgConnection, lineages: &[(IntentId, Lineage)]
         return Ok(());
     }
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let channels = |one: &Lineage| one.channels.iter().map(|id| id.uuid().to_string()).collect::<Vec<_>>();
-    let agents: Vec<String> =
-        shown.iter().map(|(_, one)| serde_json::to_string(&one.agents)).collect::<Result<_, _>>()?;
-    let pairs: Vec<String> =
-        shown.iter().map(|(_, one)| serde_json::to_string(&one.pairs)).collect::<Result<_, _>>()?;
-    let channels: Vec<String> =
-        shown.iter().map(|(_, one)| serde_json::to_string(&channels(one))).collect::<Result<_, _>>()?;
+    let ids = |one: &Lineage| one.channels.iter().map(|id| id.uuid().to_string()).collect::<Vec<_>>();
+    let (mut agents, mut pairs, mut channels) = (Vec::new(), Vec::new(), Vec::new());
+    for (n, (_, one)) in shown.iter().enumerate() {
+        yield_every(UNBROKEN, n).await;
+        agents.push(serde_json::to_string(&one.agents)?);
+        pairs.push(serde_json::to_string(&one.pairs)?);
+        channels.push(serde_json::to_string(&ids(one))?);
+    }
     let causes: Vec<Option<String>> = shown.iter().map(|(_, one)| one.cause.map(cause_word)).collect();
     sqlx::query!(
         "-- lineages::save
@@ -288,14 +294,17 @@ pub(super) async fn lock_talks(
     )
     .fetch_all(conn)
     .await?;
-    let talk = |state: &str| {
+    let mut talks = HashMap::with_capacity(rows.len());
+    for row in rows {
         // A state that another release cannot read is no evidence either.
-        serde_json::from_str(state).unwrap_or_else(|failure| {
+        let talk = serde_json::from_str(&row.state).unwrap_or_else(|failure| {
             tracing::warn!(error = %failure, "a talk that cannot be read is begun anew");
             Talk::default()
-        })
-    };
-    Ok(rows.into_iter().map(|row| (row.intent_id.into(), talk(&row.state))).collect())
+        });
+        talks.insert(row.intent_id.into(), talk);
+        yield_now().await;
+    }
+    Ok(talks)
 }
 
 /// Returns intents whose logs do not have all events yet.

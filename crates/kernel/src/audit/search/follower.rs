@@ -12,6 +12,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::floor;
+use entente_runtime::tasks::yield_every;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
@@ -26,6 +27,9 @@ const LOCK: i64 = 0x656e_7465_6e74_6505;
 
 /// Entries of logs that one step reads, at most.
 pub const ENTRIES: i64 = 256;
+
+/// Documents after which other tasks of the thread run.
+const UNBROKEN: usize = 16;
 
 /// New jobs, and numbers of the order of jobs' events, that one step reads, at most: a job has two texts.
 const JOBS: i64 = 128;
@@ -99,7 +103,10 @@ async fn attempt(ctx: &Ctx, entries: i64, care: Care) -> Outcome<Step> {
     let (mut found, is_log_done) = logs(&mut tx, &mut position, &ends, entries, now).await?;
     let ids = jobs(&mut tx, &mut position, entries.min(JOBS), now).await?;
     let texts = sources::jobs(&mut tx, &ids.jobs.into_iter().collect::<Vec<_>>()).await?;
-    found.extend(texts.iter().map(sources::JobTexts::document));
+    for (n, job) in texts.iter().enumerate() {
+        yield_every(UNBROKEN, n).await;
+        found.push(job.document());
+    }
     let skipped = store(&mut tx, &found, care).await?;
     save(&mut tx, &position).await?;
     tx.commit().await?;
@@ -120,11 +127,11 @@ async fn logs(
     now: Timestamp,
 ) -> Outcome<(Vec<Document>, bool)> {
     let parts = Parts::after(conn, position.logs, entries).await?;
-    let mut found: Vec<_> = sources::of_parts(conn, &parts)
-        .await?
-        .into_iter()
-        .map(|entry| (parts.place(entry.intent_id, entry.seq), entry.document()))
-        .collect();
+    let mut found = Vec::new();
+    for (n, entry) in sources::of_parts(conn, &parts).await?.into_iter().enumerate() {
+        yield_every(UNBROKEN, n).await;
+        found.push((parts.place(entry.intent_id, entry.seq), entry.document()));
+    }
     found.sort_by_key(|(place, _)| *place);
     let mut bytes = 0;
     let fits = found.iter().take_while(|(_, document)| {
