@@ -1,6 +1,6 @@
 //! Time limits for bodies in both directions. A request body must arrive within a time limit, or the request fails. A
 //! large response is written in pieces, so that it is held in memory once. Slow readers are cut off: the operating
-//! system closes a connection that takes nothing for a while (`startup/sockets.rs`), and this module closes one that
+//! system closes a connection that takes nothing for a while (`sockets::cut_off` of the runtime), and this module closes one that
 //! takes too little. Bytes of request bodies are counted for the quotas of the caller's principal.
 
 use std::cell::{Cell, OnceCell};

@@ -215,7 +215,7 @@ fn ulid(intent: IntentId) -> Ulid {
 ///
 /// The forms differ in their number of parts: two and four today, three and six before.
 #[must_use]
-pub fn read(text: &str) -> Option<ResumeToken> {
+pub fn parse_resume_token(text: &str) -> Option<ResumeToken> {
     let parts: Vec<&str> = text.trim().splitn(7, '.').collect();
     match parts[..] {
         [seq] => seq.parse().ok().map(ResumeToken::IntentLog),

@@ -3,6 +3,8 @@
 //!
 //! A cursor stores where its last answer began and where it ended. The next call begins at the end, which acknowledges the
 //! answer; until then the answer can be read again from its beginning. The operations that read check the access.
+//!
+//! `since` cursors of channels are in `crates/domain/src/cursors.rs`, resume tokens of streams in `crates/http/src/frames.rs`.
 
 use entente_domain::refusal::{Code, Refusal};
 

@@ -2,7 +2,8 @@
 //! `entente_domain::idempotency`.
 //!
 //! An operation that creates something takes the lock of its key, looks up the stored response here, and stores its
-//! own in the same transaction: [`IntentTx`](super::IntentTx) does all three.
+//! own in the same transaction: [`IntentTx`](super::IntentTx) does all three. The writers of messages, events and jobs compare
+//! fingerprints for each request of a batch themselves.
 
 use entente_domain::canonical::sha256;
 use entente_domain::clock::Timestamp;

@@ -140,6 +140,8 @@ async fn take_same(
 
 /// The agent's other open questions that repeat this one, to the original addressee or to the person
 /// answering.
+///
+/// The second line of the condition follows from the first: it is that of the partial indexes `moments_waiting…`.
 async fn same(conn: &mut PgConnection, moment: &Moment, by: &str) -> Outcome<Vec<StoredMoment>> {
     let rows = select!(
         "moments::same",

@@ -20,7 +20,7 @@ use entente_domain::identity::keys::{Dialect, Scope};
 use entente_domain::log::event_types::EventTypes;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::error::Problem;
-use entente_http::frames::{read, show};
+use entente_http::frames::{parse_resume_token, show};
 use entente_http::message::MessageBody;
 use entente_kernel::feed::streams::{End, MissedMessages, Stream, Subject};
 use entente_kernel::feed::{Frame, ResumeToken};
@@ -217,9 +217,9 @@ impl Cursor {
         let mut cursor = Self::default();
         for part in String::from_utf8(bytes).ok()?.split(';').filter(|part| !part.is_empty()) {
             match part.split_once('=')? {
-                ("s", value) => cursor.move_to(&STREAMED, read(value)?),
-                ("m", value) => cursor.messages = Some(read(value)?),
-                ("a", value) => cursor.assignments = Some(read(value)?),
+                ("s", value) => cursor.move_to(&STREAMED, parse_resume_token(value)?),
+                ("m", value) => cursor.messages = Some(parse_resume_token(value)?),
+                ("a", value) => cursor.assignments = Some(parse_resume_token(value)?),
                 ("j", value) => cursor.jobs = Some(job_events::read(value)?),
                 ("b", value) => cursor.mail = Some(value.parse().ok()?),
                 ("d", value) => cursor.decisions = Some(value.parse().ok()?),

@@ -1,5 +1,9 @@
 //! Budgets of jobs (ARCP §9.6): exact decimal counters and reservations. Tables `job_budgets` and
 //! `job_reservations`.
+//!
+//! These are the rows. `JobChange` in `locked/spending.rs` decides about reservations and charges, with the rules of
+//! `entente_domain::arcp::budgets`; budgets that several payers share are decided in `entente_domain::spending`, the most that an
+//! intent may cost in `entente_domain::openintent::governance`.
 
 use std::collections::BTreeMap;
 

@@ -3,6 +3,9 @@
 //!
 //! Refused questions of the *pair* count: of this agent, addressed to this principal or refused by this principal. A new
 //! wording that changes both the words and the options is not detected; frequent refusals show in the agent's rates.
+//!
+//! A question that answers an objection may be refused, too. Then the agent must answer the second objection, and may repeat
+//! neither question; the end of a later one settles both, or returns the latest to deliberation ([`after_end`]).
 
 use super::brief::Brief;
 use super::lints::{Lint, found};

@@ -23,7 +23,7 @@ use crate::HttpState;
 use crate::body::{EventTypesParam, LastEventId, LastEventIdQuery, Query, SinceParam, id};
 use crate::caller::{Asker, state_of};
 use crate::error::{Problem, Reply};
-use crate::frames::read;
+use crate::frames::parse_resume_token;
 use crate::head::is_head;
 use crate::kernel::streams::live::{Keepalive, Live};
 use crate::live::last_event_id;
@@ -251,7 +251,7 @@ fn resume_token(
             Refusal::new(Code::InvalidParameter, message).into()
         });
     };
-    read(text).map(Some).ok_or_else(|| {
+    parse_resume_token(text).map(Some).ok_or_else(|| {
         Refusal::new(
             Code::InvalidParameter,
             "`Last-Event-ID` is no id of a frame. Send the last one that you had, or none to begin now.",

@@ -2,9 +2,9 @@
 //! dense and durable, given after the commit. Tables `log_order` and `log_unsequenced`.
 //!
 //! A write leaves a mark in its transaction (triggers of the schema do it, so that nobody forgets). The function
-//! `log_sequence` of the schema gives numbers to the marked parts; whoever reads everything calls it first, and the servers
-//! call it from time to time while nobody reads (`src/background/feeding.rs`). Numbers whose entries are all deleted are
-//! deleted too.
+//! `log_sequence` (`migrations/20261126070000_sequence_by_range.sql`) gives numbers to the marked parts; whoever reads everything
+//! calls it first, and the servers call it from time to time while nobody reads (`src/background/feeding.rs`). Numbers whose
+//! entries are all deleted are deleted too.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The position of a record among the logs of all intents.
+//! The position of a record among the logs of all intents. `order.rs` gives the numbers and translates positions of the form
+//! before; `crates/http/src/frames.rs` reads and writes positions as resume tokens.
 
 use entente_domain::ids::IntentId;
 
