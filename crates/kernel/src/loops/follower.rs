@@ -175,7 +175,7 @@ async fn hear(
         talk.tidy(now, policy);
         keep(&mut kept, intent, talk, policy);
     }
-    rows::save(conn, &kept).await
+    rows::save(conn, kept).await
 }
 
 /// Collects what is written of a talk.

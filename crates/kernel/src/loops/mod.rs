@@ -190,7 +190,7 @@ async fn keep(work: &mut IntentTx<'_>, by: &str, mut talk: Talk, policy: &LoopPo
     }
     let mut kept = TalkChanges::default();
     follower::keep(&mut kept, work.intent_id(), talk, policy);
-    rows::save(work.conn(), &kept).await
+    rows::save(work.conn(), kept).await
 }
 
 /// Deletes up to `limit` lineages whose last message was long ago; returns their number.

@@ -11,11 +11,11 @@ use entente_domain::loops::talk::Talk;
 use entente_runtime::tasks::yield_every;
 use serde_json::Value;
 use sqlx::PgConnection;
-use tokio::task::yield_now;
+use uuid::Uuid;
 
 use super::follower::{UNBROKEN, uuids};
 use crate::log::GlobalPosition;
-use crate::{AppError, Outcome, unknown};
+use crate::{AppError, Outcome, run_blocking, unknown};
 
 /// A lineage as readers see it.
 #[derive(Debug, Clone)]
@@ -69,9 +69,9 @@ pub(super) struct TalkChanges {
 }
 
 /// Writes all of it; returns whether the holds have changed.
-pub(super) async fn save(conn: &mut PgConnection, kept: &TalkChanges) -> Outcome<bool> {
+pub(super) async fn save(conn: &mut PgConnection, mut kept: TalkChanges) -> Outcome<bool> {
     if !kept.talks.is_empty() {
-        save_talks(conn, &kept.talks).await?;
+        save_talks(conn, std::mem::take(&mut kept.talks)).await?;
     }
     if !kept.gone.is_empty() {
         sqlx::query!("-- talks::delete\n DELETE FROM talks WHERE intent_id = ANY($1)", &uuids(&kept.gone))
@@ -94,19 +94,20 @@ pub(super) async fn save(conn: &mut PgConnection, kept: &TalkChanges) -> Outcome
     save_holds(conn, &kept.intents, &kept.holds).await
 }
 
-async fn save_talks(conn: &mut PgConnection, talks: &[(IntentId, Talk, Timestamp)]) -> Outcome<()> {
-    let mut states = Vec::with_capacity(talks.len());
-    for (_, talk, _) in talks {
-        states.push(serde_json::to_string(talk)?);
-        yield_now().await;
-    }
+async fn save_talks(conn: &mut PgConnection, talks: Vec<(IntentId, Talk, Timestamp)>) -> Outcome<()> {
+    let ids: Vec<Uuid> = talks.iter().map(|(intent, ..)| intent.uuid()).collect();
+    let due: Vec<Timestamp> = talks.iter().map(|(.., due_at)| *due_at).collect();
+    // Some 30 KB each: on this thread, which has the writers too, they would hold up every write.
+    let text = |(_, talk, _)| serde_json::to_string(&talk);
+    let states =
+        run_blocking(move || talks.into_iter().map(text).collect::<Result<Vec<String>, _>>()).await??;
     sqlx::query!(
         "-- talks::save
          INSERT INTO talks (intent_id, state, due_at) SELECT * FROM UNNEST($1::uuid[], $2::text[], $3::timestamptz[])
          ON CONFLICT (intent_id) DO UPDATE SET state = excluded.state, due_at = excluded.due_at",
-        &talks.iter().map(|(intent, ..)| intent.uuid()).collect::<Vec<_>>(),
+        &ids,
         &states,
-        &talks.iter().map(|(.., due_at)| *due_at).collect::<Vec<_>>()
+        &due
     )
     .execute(conn)
     .await?;
@@ -294,17 +295,15 @@ pub(super) async fn lock_talks(
     )
     .fetch_all(conn)
     .await?;
-    let mut talks = HashMap::with_capacity(rows.len());
-    for row in rows {
+    let talk = |state: &str| {
         // A state that another release cannot read is no evidence either.
-        let talk = serde_json::from_str(&row.state).unwrap_or_else(|failure| {
+        serde_json::from_str(state).unwrap_or_else(|failure| {
             tracing::warn!(error = %failure, "a talk that cannot be read is begun anew");
             Talk::default()
-        });
-        talks.insert(row.intent_id.into(), talk);
-        yield_now().await;
-    }
-    Ok(talks)
+        })
+    };
+    let read = move || rows.into_iter().map(|row| (row.intent_id.into(), talk(&row.state))).collect();
+    run_blocking(read).await
 }
 
 /// Returns intents whose logs do not have all events yet.

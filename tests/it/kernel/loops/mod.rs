@@ -3,7 +3,6 @@
 mod doors;
 mod seeing;
 mod servers;
-mod yielding;
 
 use entente_harness::jobs::Hand;
 use entente_harness::loops::follow;
