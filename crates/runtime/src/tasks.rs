@@ -27,12 +27,15 @@ use crate::metrics::{Metrics, TaskLabels};
 /// Time that abandoned tasks have to disappear.
 const GIVING_UP: Duration = Duration::from_secs(1);
 
-/// Lets the other tasks of the thread run after each `interval` pieces of work, of which `done` are done before this one.
+/// Pieces of work after which other tasks of the thread run.
+const UNBROKEN: usize = 16;
+
+/// Lets the other tasks of the thread run now and then; `done` is the number of pieces of work that are done.
 ///
 /// Background work shares its thread with the writers, so whatever computes for longer than a commit takes calls this
 /// between two pieces.
-pub async fn yield_every(interval: usize, done: usize) {
-    if done % interval == interval - 1 {
+pub async fn share_thread(done: usize) {
+    if done % UNBROKEN == UNBROKEN - 1 {
         tokio::task::yield_now().await;
     }
 }

@@ -16,11 +16,8 @@ use uuid::Uuid;
 use crate::log::{FormerPosition, GlobalPosition};
 use crate::{Ctx, Outcome};
 
-/// Fewest parts of logs that one read may take.
+/// Parts of logs that one read takes: each has at least one entry.
 const PARTS: i64 = 256;
-
-/// Entries of a part, on average, that the bound on the parts of a larger read assumes: each has at least one.
-const ENTRIES_OF_PART: i64 = 4;
 
 /// Calls in a row until a backlog counts as done: its rest waits for the next call.
 const CALLS: usize = 64;
@@ -97,7 +94,7 @@ impl Parts {
              FROM log_order WHERE global >= $1 AND (global > $1 OR to_seq > $2) ORDER BY global LIMIT $3"#,
             place.global,
             place.seq,
-            PARTS.max(entries / ENTRIES_OF_PART)
+            PARTS
         )
         .fetch_all(conn)
         .await?;

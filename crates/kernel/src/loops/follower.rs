@@ -15,7 +15,7 @@ use entente_domain::loops::policy::LoopPolicy;
 use entente_domain::loops::talk::{GivenWork, News, Reach, Spoken, Talk};
 use entente_domain::loops::words::{READ_BYTES, Sketch};
 use entente_domain::openintent::channels::{Channel, MemberPolicy};
-use entente_runtime::tasks::yield_every;
+use entente_runtime::tasks::share_thread;
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -32,12 +32,7 @@ use crate::{Ctx, Outcome, channels, try_locks};
 const LOCK: i64 = 0x656e_7465_6e74_650a;
 
 /// Entries of the logs that are read in one step.
-///
-/// Each step reads and writes the talks of all intents in it, so fewer steps cost less.
-pub const ENTRIES: i64 = 4_096;
-
-/// Messages after which other tasks of the thread run.
-pub(super) const UNBROKEN: usize = 16;
+pub const ENTRIES: i64 = 1_024;
 
 /// Talks that are tidied in one step.
 const TALKS: i64 = 64;
@@ -162,7 +157,7 @@ async fn hear(
             continue;
         }
         for (n, one) in heard.into_iter().enumerate() {
-            yield_every(UNBROKEN, n).await;
+            share_thread(n).await;
             match one {
                 Heard::Said(said) => {
                     if let Some(spoken) = known.spoken(said) {
@@ -278,7 +273,7 @@ async fn messages(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Said>> 
     .await?;
     let mut said = Vec::with_capacity(rows.len());
     for (n, row) in rows.into_iter().enumerate() {
-        yield_every(UNBROKEN, n).await;
+        share_thread(n).await;
         let intent = IntentId::from(row.intent_id);
         said.push(Said {
             place: parts.place(intent, row.seq),

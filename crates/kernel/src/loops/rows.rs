@@ -8,12 +8,12 @@ use entente_domain::log::events::Kind;
 use entente_domain::loops::lineages::{Hold, Lineage, LineageState, LoopCause, Pair};
 use entente_domain::loops::policy::{LoopAction, LoopPolicyAsk};
 use entente_domain::loops::talk::Talk;
-use entente_runtime::tasks::yield_every;
+use entente_runtime::tasks::share_thread;
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::follower::{UNBROKEN, uuids};
+use super::follower::uuids;
 use crate::log::GlobalPosition;
 use crate::{AppError, Outcome, run_blocking, unknown};
 
@@ -125,7 +125,7 @@ async fn save_lineages(conn: &mut PgConnection, lineages: &[(IntentId, Lineage)]
     let ids = |one: &Lineage| one.channels.iter().map(|id| id.uuid().to_string()).collect::<Vec<_>>();
     let (mut agents, mut pairs, mut channels) = (Vec::new(), Vec::new(), Vec::new());
     for (n, (_, one)) in shown.iter().enumerate() {
-        yield_every(UNBROKEN, n).await;
+        share_thread(n).await;
         agents.push(serde_json::to_string(&one.agents)?);
         pairs.push(serde_json::to_string(&one.pairs)?);
         channels.push(serde_json::to_string(&ids(one))?);

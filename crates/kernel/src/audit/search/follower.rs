@@ -12,7 +12,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::floor;
-use entente_runtime::tasks::yield_every;
+use entente_runtime::tasks::share_thread;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
@@ -27,9 +27,6 @@ const LOCK: i64 = 0x656e_7465_6e74_6505;
 
 /// Entries of logs that one step reads, at most.
 pub const ENTRIES: i64 = 256;
-
-/// Documents after which other tasks of the thread run.
-const UNBROKEN: usize = 16;
 
 /// New jobs, and numbers of the order of jobs' events, that one step reads, at most: a job has two texts.
 const JOBS: i64 = 128;
@@ -104,7 +101,7 @@ async fn attempt(ctx: &Ctx, entries: i64, care: Care) -> Outcome<Step> {
     let ids = jobs(&mut tx, &mut position, entries.min(JOBS), now).await?;
     let texts = sources::jobs(&mut tx, &ids.jobs.into_iter().collect::<Vec<_>>()).await?;
     for (n, job) in texts.iter().enumerate() {
-        yield_every(UNBROKEN, n).await;
+        share_thread(n).await;
         found.push(job.document());
     }
     let skipped = store(&mut tx, &found, care).await?;
@@ -129,7 +126,7 @@ async fn logs(
     let parts = Parts::after(conn, position.logs, entries).await?;
     let mut found = Vec::new();
     for (n, entry) in sources::of_parts(conn, &parts).await?.into_iter().enumerate() {
-        yield_every(UNBROKEN, n).await;
+        share_thread(n).await;
         found.push((parts.place(entry.intent_id, entry.seq), entry.document()));
     }
     found.sort_by_key(|(place, _)| *place);
