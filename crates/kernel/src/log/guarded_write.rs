@@ -5,6 +5,10 @@
 //! transaction of its own. It is guarded: the rows of an intent are written only if its log still ends where the
 //! writer believed, and if nobody holds the intent's lock. Every change of an intent advances its log, so a batch
 //! that was decided by the cache is written only if the cache is true.
+//!
+//! The guard finds the end of a log by the intent and the segment that the end lies in, 256 entries each. By the intent
+//! alone it would walk over each earlier version of the row that somebody's snapshot keeps: during an hour of `pg_dump`,
+//! every write of that hour.
 
 use std::collections::HashSet;
 
@@ -106,7 +110,8 @@ macro_rules! statement {
                  FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::timestamptz[],
                              $7::bigint[])
                       AS u (intent_id, expected, last_seq, sequence, head_hash, last_at, lock_key)
-                 WHERE c.intent_id = u.intent_id AND c.last_seq = u.expected AND pg_try_advisory_xact_lock(u.lock_key)
+                 WHERE c.intent_id = u.intent_id AND c.segment = u.expected / 256 AND c.last_seq = u.expected
+                       AND pg_try_advisory_xact_lock(u.lock_key)
                  RETURNING c.intent_id),
              sent AS (
                  INSERT INTO messages (channel_id, number, id, intent_id, seq, sender, recipient, recipients,
@@ -199,7 +204,8 @@ impl Writing<'_> {
                  FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::timestamptz[],
                              $7::bigint[])
                       AS u (intent_id, expected, last_seq, sequence, head_hash, last_at, lock_key)
-                 WHERE c.intent_id = u.intent_id AND c.last_seq = u.expected AND pg_try_advisory_xact_lock(u.lock_key)
+                 WHERE c.intent_id = u.intent_id AND c.segment = u.expected / 256 AND c.last_seq = u.expected
+                       AND pg_try_advisory_xact_lock(u.lock_key)
                  RETURNING c.intent_id),
              logged AS (
                  INSERT INTO events (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
@@ -335,10 +341,68 @@ impl Writing<'_> {
     }
 }
 
+/// Builds the statement of [`save`], extended by `$more`. Most logs that are saved exist already, and an insertion would
+/// cost them one more trigger.
+macro_rules! save_statement {
+    ($logs:ident, $kept:ident, $now:ident, $events:ident, $texts:ident, $more:tt, $($argument:expr),* $(,)?) => {
+        sqlx::query_scalar!(
+            r#"-- log::save
+             WITH logged AS (
+                 INSERT INTO events (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
+                                     previous_event_hash, event_hash, posted, trace_id, parent_event_id, proof,
+                                     proof_verified)
+                 SELECT * FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::text[],
+                                      $7::text[], $8::timestamptz[], $9::bytea[], $10::bytea[], $11::boolean[],
+                                      $12::text[], $13::text[], $14::text[], $15::boolean[])),
+             kept AS (
+                 INSERT INTO idempotency (principal_id, key, fingerprint, outcome, created_at)
+                 SELECT k.principal_id, k.key, k.fingerprint, k.outcome, $20
+                 FROM UNNEST($16::text[], $17::text[], $18::bytea[], $19::text[])
+                      AS k (principal_id, key, fingerprint, outcome)),
+             ended AS (
+                 UPDATE intent_clock c
+                 SET last_seq = u.last_seq, sequence = u.sequence, head_hash = u.head_hash, last_at = u.last_at
+                 FROM UNNEST($21::uuid[], $22::bigint[], $23::bigint[], $24::bigint[], $25::bytea[], $26::timestamptz[])
+                      AS u (intent_id, opened_at, last_seq, sequence, head_hash, last_at)
+                 WHERE c.intent_id = u.intent_id AND c.segment = u.opened_at / 256 AND c.last_seq = u.opened_at
+                 RETURNING c.intent_id)"#
+            + $more
+            + r#" SELECT intent_id AS "intent_id!" FROM ended"#,
+            column!($events, e => e.intent_id.uuid()),
+            column!($events, e => e.seq),
+            column!($events, e => e.sequence),
+            column!($events, e => e.id.uuid()),
+            column!($events, e => e.event_type.as_str()) as &[&str],
+            column!($events, e => e.actor.as_str()) as &[&str],
+            &$texts.payloads,
+            column!($events, e => e.created_at),
+            column!($events, e => e.previous_event_hash.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
+            column!($events, e => e.event_hash.as_slice()) as &[&[u8]],
+            column!($events, e => e.posted),
+            column!($events, e => e.trace_id.as_deref()) as &[Option<&str>],
+            column!($events, e => e.parent_event_id.as_deref()) as &[Option<&str>],
+            &$texts.proofs as &[Option<String>],
+            column!($events, e => e.proof_verified),
+            column!($kept, k => k.principal_id.as_str()) as &[&str],
+            column!($kept, k => k.key.as_str()) as &[&str],
+            column!($kept, k => k.fingerprint.as_slice()) as &[&[u8]],
+            column!($kept, k => k.outcome.as_str()) as &[&str],
+            $now,
+            column!($logs, l => l.intent_id.uuid()),
+            column!($logs, l => l.opened_at),
+            column!($logs, l => l.tail.seq),
+            column!($logs, l => l.tail.sequence),
+            column!($logs, l => l.tail.head.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
+            column!($logs, l => l.tail.at),
+            $($argument),*
+        )
+    };
+}
+
 /// Writes what was recorded in logs whose intents are locked, and stores responses, in one statement.
 ///
 /// # Errors
-/// A database error.
+/// A database error; a log has moved although its intent is locked.
 pub async fn save(
     conn: &mut PgConnection,
     logs: &[&IntentLog],
@@ -347,51 +411,31 @@ pub async fn save(
 ) -> Outcome<()> {
     let events: Vec<&Event> = logs.iter().flat_map(|log| &log.recorded).collect();
     let texts = EventTexts::of(&events)?;
-    sqlx::query!(
-        "-- log::save
-         WITH logged AS (
-             INSERT INTO events (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
-                                 previous_event_hash, event_hash, posted, trace_id, parent_event_id, proof,
-                                 proof_verified)
-             SELECT * FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::text[],
-                                  $7::text[], $8::timestamptz[], $9::bytea[], $10::bytea[], $11::boolean[],
-                                  $12::text[], $13::text[], $14::text[], $15::boolean[])),
-         kept AS (
-             INSERT INTO idempotency (principal_id, key, fingerprint, outcome, created_at)
-             SELECT k.principal_id, k.key, k.fingerprint, k.outcome, $20
-             FROM UNNEST($16::text[], $17::text[], $18::bytea[], $19::text[])
-                  AS k (principal_id, key, fingerprint, outcome))
-         INSERT INTO intent_clock (intent_id, last_seq, sequence, head_hash, last_at)
-         SELECT * FROM UNNEST($21::uuid[], $22::bigint[], $23::bigint[], $24::bytea[], $25::timestamptz[])
-         ON CONFLICT (intent_id) DO UPDATE SET last_seq = excluded.last_seq, sequence = excluded.sequence,
-             head_hash = excluded.head_hash, last_at = excluded.last_at",
-        column!(events, e => e.intent_id.uuid()),
-        column!(events, e => e.seq),
-        column!(events, e => e.sequence),
-        column!(events, e => e.id.uuid()),
-        column!(events, e => e.event_type.as_str()) as &[&str],
-        column!(events, e => e.actor.as_str()) as &[&str],
-        &texts.payloads,
-        column!(events, e => e.created_at),
-        column!(events, e => e.previous_event_hash.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
-        column!(events, e => e.event_hash.as_slice()) as &[&[u8]],
-        column!(events, e => e.posted),
-        column!(events, e => e.trace_id.as_deref()) as &[Option<&str>],
-        column!(events, e => e.parent_event_id.as_deref()) as &[Option<&str>],
-        &texts.proofs as &[Option<String>],
-        column!(events, e => e.proof_verified),
-        column!(kept, k => k.principal_id.as_str()) as &[&str],
-        column!(kept, k => k.key.as_str()) as &[&str],
-        column!(kept, k => k.fingerprint.as_slice()) as &[&[u8]],
-        column!(kept, k => k.outcome.as_str()) as &[&str],
-        now,
-        column!(logs, l => l.intent_id.uuid()),
-        column!(logs, l => l.tail.seq),
-        column!(logs, l => l.tail.sequence),
-        column!(logs, l => l.tail.head.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
-        column!(logs, l => l.tail.at),
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
+    let saved = if logs.iter().any(|log| log.is_new) {
+        save_statement!(
+            logs,
+            kept,
+            now,
+            events,
+            texts,
+            r#", begun AS (
+                 INSERT INTO intent_clock (intent_id, last_seq, sequence, head_hash, last_at)
+                 SELECT u.intent_id, u.last_seq, u.sequence, u.head_hash, u.last_at
+                 FROM UNNEST($21::uuid[], $23::bigint[], $24::bigint[], $25::bytea[], $26::timestamptz[], $27::boolean[])
+                      AS u (intent_id, last_seq, sequence, head_hash, last_at, is_new)
+                 WHERE u.is_new
+                 RETURNING intent_id)
+             SELECT intent_id AS "intent_id!" FROM begun UNION ALL"#,
+            column!(logs, l => l.is_new),
+        )
+        .fetch_all(conn)
+        .await?
+    } else {
+        save_statement!(logs, kept, now, events, texts, "",).fetch_all(conn).await?
+    };
+    let saved: HashSet<IntentId> = saved.into_iter().map(IntentId::from).collect();
+    match logs.iter().find(|log| !saved.contains(&log.intent_id)) {
+        Some(log) => Err(log.moved()),
+        None => Ok(()),
+    }
 }

@@ -29,7 +29,9 @@ pub struct IntentLog {
     /// Trace of the caller, for events that name none (RFC-0020).
     pub trace: Option<Trace>,
     /// Last number before this operation.
-    opened_at: i64,
+    pub(super) opened_at: i64,
+    /// Whether the log has no stored end yet.
+    pub(super) is_new: bool,
 }
 
 impl IntentLog {
@@ -44,8 +46,7 @@ impl IntentLog {
         now: Timestamp,
     ) -> Outcome<Self> {
         let tails = tails(conn, &[intent_id]).await?;
-        let tail = tails.into_iter().next().map_or_else(|| Tail::empty(now), |(_, tail)| tail);
-        Ok(Self::after(intent_id, tail, trace, now))
+        Ok(Self::after(intent_id, tails.into_iter().next().map(|(_, tail)| tail), trace, now))
     }
 
     /// Opens the log of an intent whose end was read under the intent's lock.
@@ -56,20 +57,22 @@ impl IntentLog {
         now: Timestamp,
     ) -> Outcome<Self> {
         let tail = match tail {
-            Some(tail) => Tail {
+            Some(tail) => Some(Tail {
                 seq: tail.seq,
                 sequence: tail.sequence,
                 head: tail.head.clone().map(digest).transpose()?,
                 at: tail.at,
-            },
-            None => Tail::empty(now),
+            }),
+            None => None,
         };
         Ok(Self::after(intent_id, tail, trace, now))
     }
 
-    fn after(intent_id: IntentId, mut tail: Tail, trace: Option<Trace>, now: Timestamp) -> Self {
+    fn after(intent_id: IntentId, stored: Option<Tail>, trace: Option<Trace>, now: Timestamp) -> Self {
+        let is_new = stored.is_none();
+        let mut tail = stored.unwrap_or_else(|| Tail::empty(now));
         tail.at = tail.at.max(now);
-        Self { intent_id, opened_at: tail.seq, tail, recorded: Vec::new(), trace }
+        Self { intent_id, opened_at: tail.seq, tail, recorded: Vec::new(), trace, is_new }
     }
 
     /// Returns the log's end, to which [`Self::reset`] returns.
@@ -87,7 +90,7 @@ impl IntentLog {
     /// Opens the empty log of an intent that is being created.
     #[must_use]
     pub fn fresh(intent_id: IntentId, trace: Option<Trace>, now: Timestamp) -> Self {
-        Self { intent_id, tail: Tail::empty(now), recorded: Vec::new(), trace, opened_at: 0 }
+        Self::after(intent_id, None, trace, now)
     }
 
     /// Time of everything recorded now; it never goes back along the log.
@@ -132,7 +135,7 @@ impl IntentLog {
     /// Writes the recorded events and the new tail.
     ///
     /// # Errors
-    /// A database error.
+    /// A database error; the log has moved although its intent is locked.
     pub async fn save(&self, conn: &mut PgConnection) -> Outcome<()> {
         guarded_write::save(conn, &[self], &[], self.now()).await
     }
@@ -159,8 +162,13 @@ impl IntentLog {
         if writing.write(conn, self.now()).await?.contains(&self.intent_id) {
             return Ok(());
         }
-        // The lock of the intent was held since the log was opened.
-        Err(AppError::Inconsistent(format!("the log of {} moved under its lock", self.intent_id)))
+        Err(self.moved())
+    }
+
+    /// Error of a write that found another end than the one at which the log was opened. The lock of the intent was held
+    /// since then.
+    pub(super) fn moved(&self) -> AppError {
+        AppError::Inconsistent(format!("the log of {} moved under its lock", self.intent_id))
     }
 }
 
@@ -182,7 +190,8 @@ pub async fn tails(conn: &mut PgConnection, intents: &[IntentId]) -> Outcome<Vec
     let ids: Vec<uuid::Uuid> = intents.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(
         "-- writer::tails
-         SELECT intent_id, last_seq, sequence, head_hash, last_at FROM intent_clock WHERE intent_id = ANY($1)",
+         SELECT c.intent_id, c.last_seq, c.sequence, c.head_hash, c.last_at FROM UNNEST($1::uuid[]) AS k (intent_id)
+         CROSS JOIN LATERAL (SELECT * FROM intent_clock c WHERE c.intent_id = k.intent_id ORDER BY c.segment DESC LIMIT 1) c",
         &ids
     )
     .fetch_all(conn)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use entente_domain::ids::IntentId;
 use entente_kernel::log::order;
+use entente_kernel::log::writer::IntentLog;
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{count, live, numbers};
@@ -120,6 +121,33 @@ async fn a_log_that_commits_late_comes_later_and_is_not_lost() {
     long.commit().await.unwrap();
     is_whole(&world).await;
     drop(stream);
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_moved_although_its_intent_was_locked_is_not_overwritten() {
+    let world = live(&[]).await;
+    let ada = world.agent("agent.ada").await;
+    let intent: IntentId = talk(&ada, json!({})).await.0.parse().unwrap();
+    let ctx = world.ctx();
+    let end = "SELECT last_seq FROM intent_clock WHERE intent_id = $1";
+    let stored = || sqlx::query_scalar::<_, i64>(end).bind(intent.uuid()).fetch_all(&ctx.pool);
+    let opened = stored().await.unwrap()[0];
+    // Within the segment that the log was opened in, and in a later one.
+    for by in [1, 256] {
+        let mut conn = ctx.pool.acquire().await.unwrap();
+        let mut log = IntentLog::open(&mut conn, intent, None, ctx.now()).await.unwrap();
+        log.advance();
+        sqlx::query("UPDATE intent_clock SET last_seq = last_seq + $2 WHERE intent_id = $1")
+            .bind(intent.uuid())
+            .bind(by)
+            .execute(&ctx.pool)
+            .await
+            .unwrap();
+        let refused = log.save(&mut conn).await.unwrap_err();
+        assert!(refused.to_string().contains("moved under its lock"), "{refused}");
+    }
+    assert_eq!(stored().await.unwrap(), [opened + 257]);
     world.server.stop().await;
 }
 
