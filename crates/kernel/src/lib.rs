@@ -49,8 +49,8 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_runtime::deadlines;
 use entente_runtime::metrics::Metrics;
 pub use entente_store::Pool;
-use entente_store::limits;
 pub use entente_store::pool::PooledConnection;
+use entente_store::{beginning, limits};
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use crate::feed::Feed;
@@ -295,7 +295,7 @@ impl Ctx {
     pub async fn begin_waiting(&self, mut locks: Vec<i64>, patience: Option<Duration>) -> Outcome<Tx> {
         locks.sort_unstable();
         locks.dedup();
-        Ok(self.pool.begin_with(&limits::begin_with_locks(locks, patience)).await?)
+        Ok(self.pool.begin_with(&beginning::begin_with_locks(locks, patience)).await?)
     }
 
     /// Begins a transaction that waits at most `limits::AT_ONCE` for any lock.
@@ -303,7 +303,7 @@ impl Ctx {
     /// # Errors
     /// A database error.
     pub async fn begin_at_once(&self) -> Outcome<Tx> {
-        Ok(self.pool.begin_with(&limits::begin_at_once()).await?)
+        Ok(self.pool.begin_with(&beginning::begin_at_once()).await?)
     }
 
     /// Begins a transaction that holds a lock during work on other connections.
@@ -311,7 +311,7 @@ impl Ctx {
     /// # Errors
     /// A database error.
     pub async fn begin_guard(&self) -> Outcome<Tx> {
-        Ok(self.pool.begin_with(&limits::begin_guard()).await?)
+        Ok(self.pool.begin_with(&beginning::begin_guard()).await?)
     }
 }
 

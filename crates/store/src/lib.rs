@@ -1,6 +1,7 @@
 //! PostgreSQL access: connections, poolers, what the engine must do, schema migrations, a private server, and the group commit. The SQL of
 //! the resources is in the kernel and in the crates of the protocols, next to the operations.
 
+pub mod beginning;
 pub mod binaries;
 pub mod commit;
 pub mod confirmations;

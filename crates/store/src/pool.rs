@@ -31,8 +31,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::beginning::Beginning;
 use crate::confirmations::Confirmations;
-use crate::limits::Beginning;
 use crate::lives;
 
 /// A connection idle for longer is tested before use, so that a restart of PostgreSQL fails no request; a

@@ -1,8 +1,9 @@
 //! Fences: what a write requires to be so when it takes effect. A request can name the session that it belongs to (an epoch),
 //! a lease and a claim that it is made under; once that is over, it changes nothing, however long it was on its way.
 //!
-//! The number `fence` of endpoint leases, which orders the deliveries of webhooks, is another thing: see `EndpointLease` in
-//! `crates/kernel/src/webhooks/deliveries.rs`.
+//! `Beginning::sql` checks them (`crates/store/src/beginning.rs`). The `fencing_token` in the body of a lease's request is checked
+//! in `crates/domain/src/openintent/leases.rs`. The number `fence` of endpoint leases, which orders the deliveries of webhooks, is
+//! another thing: `crates/kernel/src/webhooks/deliveries/endpoint_leases.rs`.
 
 use crate::canonical::{Digest, sha256};
 use crate::identity::epochs::Epoch;

@@ -1,4 +1,5 @@
-//! Receipts: later events in the life of a message (RFC-0021 §2.5).
+//! Receipts: later events in the life of a message (RFC-0021 §2.5). Who may mark a message as read:
+//! `Message::may_be_marked_read` (`openintent/messages.rs`).
 
 use serde::{Deserialize, Serialize};
 

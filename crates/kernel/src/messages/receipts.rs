@@ -1,4 +1,5 @@
 //! Receipts: events of messages after they were sent. Table `receipts`; written once, in the intent's log.
+//! Who may mark a message as read: `Message::may_be_marked_read` (`crates/domain/src/openintent/messages.rs`).
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::IntentId;

@@ -1,6 +1,7 @@
 //! Affinity: messages on an intent are best written by one server, because two that write to one log slow each other
 //! down. A message for an intent that another server owns is handed to that server's group commit, and written here if it
-//! does not answer in time. Who owns an intent is only a hint (`src/background/peers/affinity.rs`).
+//! does not answer in time. Who owns an intent is only a hint. `MessageWriter::send_all` (`writer/mod.rs`) decides; `Affinity::forward`
+//! (`src/background/peers/affinity.rs`) sends.
 //!
 //! A message that was handed over may be written by both. So it has a token, which becomes the random part of its id
 //! wherever it is written, and every writer looks for the token before it writes such a message. The guarded statement
