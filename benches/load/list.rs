@@ -64,13 +64,21 @@ const fn scene(
     Scene { name, rows, needs, play }
 }
 
-/// All scenes in their order; those that measure memory come last.
+/// All scenes in their order. Those that are disturbed by what a load leaves to the followers come first, those that measure memory
+/// last.
 pub const SCENES: &[Scene] = &[
     scene(
         "start",
         &["Start, new directory", "Start, existing directory"],
         &[],
         Alone(|report| Box::pin(scenes::start(report))),
+    ),
+    scene("idle", &["Idle server"], &[], Shared(|stage, report| Box::pin(peers::idle(stage, report)))),
+    scene(
+        "r13",
+        &["R13 GET intent"],
+        &[Pgbench],
+        Shared(|stage, report| Box::pin(operations::reads(stage, report))),
     ),
     scene(
         "r1-r5",
@@ -131,12 +139,6 @@ pub const SCENES: &[Scene] = &[
         Shared(|stage, report| Box::pin(operations::operations(stage, report))),
     ),
     scene(
-        "r13",
-        &["R13 GET intent"],
-        &[Pgbench],
-        Shared(|stage, report| Box::pin(operations::reads(stage, report))),
-    ),
-    scene(
         "r7",
         &["R7 subscribers"],
         &[Proc],
@@ -179,7 +181,6 @@ pub const SCENES: &[Scene] = &[
         Shared(|stage, report| Box::pin(peers::two_servers(stage, report))),
     ),
     scene("r16", &["R16 two cells"], &[Proc], Alone(|report| Box::pin(peers::cells(report)))),
-    scene("idle", &["Idle server"], &[], Fresh(|stage, report| Box::pin(peers::idle(stage, report)))),
     scene(
         "r10",
         &["R10 idle stream"],

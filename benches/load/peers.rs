@@ -122,7 +122,7 @@ pub async fn idle(stage: &Stage, report: &mut Report) {
         let after: i64 = sqlx::query_scalar(commits).fetch_one(&mut connection).await.unwrap();
         rates.push((after - before - 1) as f64 / begun.elapsed().as_secs_f64());
     }
-    // Autovacuum after the scenes before counts as well, and is not the server's.
+    // Autovacuum counts as well, and is not the server's.
     let rate = rates.into_iter().fold(f64::INFINITY, f64::min);
     let detail = format!("transactions of an idle server over {time:?}");
     report.add("Idle server", format!("{rate:.1} per second"), "≤ 10", rate <= 10.0, detail);

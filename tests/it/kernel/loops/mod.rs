@@ -114,6 +114,42 @@ async fn a_circle_of_three_is_told_slowed_and_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn loops_on_many_intents_are_found_in_one_step() {
+    let world = World::start().await;
+    let (ada, clients, first, channel) = room(&world).await;
+    let mut rooms = vec![(first, channel)];
+    // More than the follower reads and writes without a pause.
+    while rooms.len() < 19 {
+        rooms.push(talk(&ada, json!({ "options": { "max_messages": 100_000 } })).await);
+    }
+    for (intent, channel) in &rooms {
+        hasty(&ada, intent, json!({})).await;
+        for n in 0..12 {
+            let (from, to) = (n % TRIO.len(), (n + 1) % TRIO.len());
+            send(
+                &clients[from],
+                channel,
+                line(TRIO[from], TRIO[to], "Thank you very much, you are welcome!"),
+            )
+            .await;
+        }
+    }
+    follow(&world).await;
+    for (intent, channel) in &rooms {
+        let found = lineages(&ada, intent, "").await;
+        assert_eq!(
+            (found.len(), &found[0]["messages"], &found[0]["state"]),
+            (1, &json!(12), &json!("stopped"))
+        );
+        let words: Vec<String> = told(&ada, intent).await.into_iter().map(|(kind, _)| kind).collect();
+        assert_eq!(words, ["loop.found"; 3]);
+        let (status, body) = say(&clients[0], channel, line(TRIO[0], TRIO[1], "Thank you")).await;
+        assert_eq!((status, &body["code"]), (409, &json!("loop_stopped")));
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_honest_dialogue_of_300_hops_goes_on() {
     let world = World::start().await;
     let (ada, clients, intent, channel) = room(&world).await;
