@@ -18,11 +18,8 @@ use super::lookout::{LOOP_HOLDS, LOOPS, Lookout};
 use super::pace::Pace;
 use super::{FEED_TURN, TURN, keep, note, timely};
 
-/// How much longer than a slice of a step the pause after it is, while others write.
-const PAUSES: u32 = 2;
-
-/// How much longer than a step, with its pauses, a rest is while others write: so it works about a tenth of the time.
-const BUSY_REST: u32 = 3;
+/// How much longer than its work a rest is while others write: so it works a tenth of the time.
+const BUSY_REST: u32 = 9;
 
 /// Shortest rest between two steps.
 const REST: Duration = Duration::from_millis(10);
@@ -46,7 +43,7 @@ async fn drive(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
 async fn all(ctx: &Ctx, pace: &mut Pace<i64>) {
     loop {
         let began = Instant::now();
-        let step = match timely(TURN, turn(ctx, pace.entries(), pace.pauses(PAUSES))).await {
+        let step = match timely(TURN, turn(ctx, pace.entries())).await {
             Ok(step) => step,
             Err(failure) => return note("loops", &failure),
         };
@@ -56,8 +53,8 @@ async fn all(ctx: &Ctx, pace: &mut Pace<i64>) {
 }
 
 /// One step, and the events that it and others have left.
-async fn turn(ctx: &Ctx, entries: i64, pauses: u32) -> Outcome<Step> {
-    let step = follower::step(ctx, entries, pauses).await?;
+async fn turn(ctx: &Ctx, entries: i64) -> Outcome<Step> {
+    let step = follower::step(ctx, entries).await?;
     follower::announce(ctx).await?;
     Ok(step)
 }
@@ -76,6 +73,6 @@ async fn refresh(ctx: Ctx, lookout: Arc<Lookout>, stopping: CancellationToken) {
 /// # Errors
 /// The database fails.
 pub async fn catch_up(ctx: &Ctx) -> Outcome<()> {
-    while let Step::More(_) = turn(ctx, follower::ENTRIES, 0).await? {}
+    while let Step::More(_) = turn(ctx, follower::ENTRIES).await? {}
     Ok(())
 }

@@ -30,23 +30,12 @@ pub(super) struct Pace<E> {
     long: Option<Duration>,
     /// End of what it reads after the last step, by which it knows whether others write.
     end: Option<E>,
-    /// Whether others wrote during the last step.
-    are_writing: bool,
 }
 
 impl<E: PartialEq> Pace<E> {
     /// Creates the pace of a follower that rests `busy_rest` times as long as it works.
     pub fn new(busy_rest: u32, shortest: Duration, most: i64) -> Self {
-        Self {
-            busy_rest,
-            shortest,
-            most,
-            entries: most,
-            floor: LEAST.min(most),
-            long: None,
-            end: None,
-            are_writing: false,
-        }
+        Self { busy_rest, shortest, most, entries: most, floor: LEAST.min(most), long: None, end: None }
     }
 
     /// Returns the number of entries of the next step, at most.
@@ -54,16 +43,10 @@ impl<E: PartialEq> Pace<E> {
         self.entries
     }
 
-    /// Returns how much longer than a slice of the next step the pause after it is: `busy` times while others write.
-    pub fn pauses(&self, busy: u32) -> u32 {
-        if self.are_writing { busy } else { 0 }
-    }
-
     /// Returns how long to rest after a step that took this long and left the end here, and chooses the size of the next one.
     pub fn rest_after(&mut self, took: Duration, end: E) -> Duration {
         let are_writing = self.end.as_ref().is_some_and(|before| *before != end);
         self.end = Some(end);
-        self.are_writing = are_writing;
         if are_writing {
             self.resize(took);
         } else {
@@ -112,9 +95,9 @@ mod tests {
         let rest = after(&mut pace, 20, work, true);
         let took = work.0 + work.1 * u32::try_from(pace.entries()).unwrap();
         assert!(took <= STEP * 2 && took * 2 > STEP, "{took:?}");
-        assert_eq!((rest, pace.pauses(2)), (took * 9, 2));
+        assert_eq!(rest, took * 9);
         after(&mut pace, 2, work, false);
-        assert_eq!((pace.entries(), pace.pauses(2)), (1_024, 0));
+        assert_eq!(pace.entries(), 1_024);
         assert_eq!(after(&mut pace, 20, (Duration::ZERO, Duration::ZERO), true), SHORTEST);
     }
 

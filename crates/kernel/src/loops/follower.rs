@@ -18,7 +18,6 @@ use entente_domain::openintent::channels::{Channel, MemberPolicy};
 use entente_runtime::tasks::share_thread;
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
-use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::days;
@@ -37,10 +36,6 @@ pub const ENTRIES: i64 = 1_024;
 
 /// Talks that are tidied in one step.
 const TALKS: i64 = 64;
-
-/// Intents whose talks are read, continued and written without a pause: some 30 KB each, in PostgreSQL compressed too. A hundred
-/// at once take one of two cores for as long as a hundred commits.
-const SLICE: usize = 8;
 
 /// Intents whose events are written in one call of [`announce`].
 const INTENTS: i64 = 64;
@@ -70,12 +65,11 @@ struct Said {
     sketch: Sketch,
 }
 
-/// Reads the next page of messages: of so many entries of logs, at most. Between two slices of the work it pauses `pauses` times
-/// as long as the slice took.
+/// Reads the next page of messages: of so many entries of logs, at most.
 ///
 /// # Errors
 /// A database error.
-pub async fn step(ctx: &Ctx, entries: i64, pauses: u32) -> Outcome<Step> {
+pub async fn step(ctx: &Ctx, entries: i64) -> Outcome<Step> {
     let now = ctx.now();
     let mut conn = ctx.pool.acquire().await?;
     if !ctx.settings.loops.enabled && !rows::is_any_enabled(&mut conn).await? {
@@ -101,7 +95,7 @@ pub async fn step(ctx: &Ctx, entries: i64, pauses: u32) -> Outcome<Step> {
     let due = rows::due(&mut tx, now, TALKS).await?;
     let is_full = i64::try_from(due.len()).is_ok_and(|count| count >= TALKS);
     days::add(&mut tx, said.iter().map(|one| (one.sender.as_str(), one.at)), now).await?;
-    let have_changed = hear(ctx, &mut tx, Page { said, given, due, pauses }, now).await?;
+    let have_changed = hear(ctx, &mut tx, &said, &given, due, now).await?;
     if parts.reached != cursor {
         rows::move_cursor(&mut tx, Some(parts.reached)).await?;
     }
@@ -128,66 +122,38 @@ async fn stop(ctx: &Ctx) -> Outcome<()> {
     ctx.loops.refresh(ctx).await
 }
 
-/// What a step has read.
-struct Page {
-    said: Vec<Said>,
-    given: Vec<Given>,
-    /// Intents whose talks are due to be tidied.
-    due: Vec<IntentId>,
-    /// How much longer than a slice the pause after it is.
-    pauses: u32,
-}
-
 /// Adds messages to the talks of their intents, and tidies those that are due; returns whether the holds have changed.
-async fn hear(ctx: &Ctx, conn: &mut PgConnection, page: Page, now: Timestamp) -> Outcome<bool> {
-    let Page { said, given, due, pauses } = page;
+async fn hear(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    said: &[Said],
+    given: &[Given],
+    due: Vec<IntentId>,
+    now: Timestamp,
+) -> Outcome<bool> {
     let mut of_intents: BTreeMap<IntentId, Vec<Heard<'_>>> =
         due.into_iter().map(|id| (id, Vec::new())).collect();
-    for one in &said {
+    for one in said {
         of_intents.entry(one.intent).or_default().push(Heard::Said(one));
     }
-    for one in &given {
+    for one in given {
         of_intents.entry(one.intent).or_default().push(Heard::Given(one));
     }
     if of_intents.is_empty() {
         return Ok(false);
     }
     let intents: Vec<IntentId> = of_intents.keys().copied().collect();
-    let known = Known {
-        policies: super::policies(ctx, conn, &intents).await?,
-        channels: channels_of(conn, &said).await?,
-        people: people(conn, &said, &given).await?,
-        now,
-    };
-    let mut kept = TalkChanges::default();
-    for slice in intents.chunks(SLICE) {
-        let began = Instant::now();
-        let heard = slice.iter().filter_map(|id| Some((*id, of_intents.remove(id)?))).collect();
-        hear_slice(ctx, conn, heard, &known, &mut kept).await?;
-        if !of_intents.is_empty() {
-            sleep(began.elapsed() * pauses).await;
-        }
-    }
-    rows::save(conn, kept).await
-}
-
-/// Does [`hear`]'s work for some of the intents, in the order of their ids.
-async fn hear_slice(
-    ctx: &Ctx,
-    conn: &mut PgConnection,
-    slice: Vec<(IntentId, Vec<Heard<'_>>)>,
-    known: &Known,
-    kept: &mut TalkChanges,
-) -> Outcome<()> {
-    let intents: Vec<IntentId> = slice.iter().map(|(intent, _)| *intent).collect();
+    let policies = super::policies(ctx, conn, &intents).await?;
     let mut talks = rows::lock_talks(conn, &intents).await?;
-    for (intent, mut heard) in slice {
+    let known = Known { channels: channels_of(conn, said).await?, people: people(conn, said, given).await? };
+    let mut kept = TalkChanges::default();
+    for (intent, mut heard) in of_intents {
         heard.sort_by_key(Heard::place);
-        let policy = known.policies.get(&intent).unwrap_or(&ctx.settings.loops);
+        let policy = policies.get(&intent).unwrap_or(&ctx.settings.loops);
         let mut talk = talks.remove(&intent).unwrap_or_default();
         if !policy.enabled {
             talk.close();
-            keep(kept, intent, talk, policy);
+            keep(&mut kept, intent, talk, policy);
             continue;
         }
         for (n, one) in heard.into_iter().enumerate() {
@@ -201,10 +167,10 @@ async fn hear_slice(
                 Heard::Given(given) => talk.give(&known.work(given), policy),
             }
         }
-        talk.tidy(known.now, policy);
-        keep(kept, intent, talk, policy);
+        talk.tidy(now, policy);
+        keep(&mut kept, intent, talk, policy);
     }
-    rows::save_talk(conn, kept).await
+    rows::save(conn, kept).await
 }
 
 /// Collects what is written of a talk.
@@ -249,12 +215,8 @@ impl Heard<'_> {
 
 /// What messages and work refer to.
 struct Known {
-    /// Of the intents that have one of their own.
-    policies: HashMap<IntentId, LoopPolicy>,
     channels: HashMap<ChannelId, Channel>,
     people: HashSet<String>,
-    /// Time of the step.
-    now: Timestamp,
 }
 
 impl Known {

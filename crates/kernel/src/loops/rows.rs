@@ -70,37 +70,28 @@ pub(super) struct TalkChanges {
 
 /// Writes all of it; returns whether the holds have changed.
 pub(super) async fn save(conn: &mut PgConnection, mut kept: TalkChanges) -> Outcome<bool> {
-    save_talk(conn, &mut kept).await?;
-    save_holds(conn, &kept.intents, &kept.holds).await
-}
-
-/// Takes the talks, their lineages and news, and writes them. Holds are left for [`save`], after the last talk: who changes holds
-/// takes the cursor's row, and who has a talk's row may wait for that.
-pub(super) async fn save_talk(conn: &mut PgConnection, kept: &mut TalkChanges) -> Outcome<()> {
     if !kept.talks.is_empty() {
         save_talks(conn, std::mem::take(&mut kept.talks)).await?;
     }
-    let (gone, lineages, news) =
-        (std::mem::take(&mut kept.gone), std::mem::take(&mut kept.lineages), std::mem::take(&mut kept.news));
-    if !gone.is_empty() {
-        sqlx::query!("-- talks::delete\n DELETE FROM talks WHERE intent_id = ANY($1)", &uuids(&gone))
+    if !kept.gone.is_empty() {
+        sqlx::query!("-- talks::delete\n DELETE FROM talks WHERE intent_id = ANY($1)", &uuids(&kept.gone))
             .execute(&mut *conn)
             .await?;
     }
-    save_lineages(conn, &lineages).await?;
-    if !news.is_empty() {
+    save_lineages(conn, &kept.lineages).await?;
+    if !kept.news.is_empty() {
         sqlx::query!(
             "-- loop_news::add
              INSERT INTO loop_news (intent_id, type, payload)
              SELECT * FROM UNNEST($1::uuid[], $2::text[], $3::text[])",
-            &news.iter().map(|(intent, ..)| intent.uuid()).collect::<Vec<_>>(),
-            &news.iter().map(|(_, kind, _)| *kind).collect::<Vec<_>>() as &[&str],
-            &news.iter().map(|(.., payload)| payload.as_str()).collect::<Vec<_>>() as &[&str]
+            &kept.news.iter().map(|(intent, ..)| intent.uuid()).collect::<Vec<_>>(),
+            &kept.news.iter().map(|(_, kind, _)| *kind).collect::<Vec<_>>() as &[&str],
+            &kept.news.iter().map(|(.., payload)| payload.as_str()).collect::<Vec<_>>() as &[&str]
         )
         .execute(&mut *conn)
         .await?;
     }
-    Ok(())
+    save_holds(conn, &kept.intents, &kept.holds).await
 }
 
 async fn save_talks(conn: &mut PgConnection, talks: Vec<(IntentId, Talk, Timestamp)>) -> Outcome<()> {
