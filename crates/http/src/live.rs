@@ -1,7 +1,9 @@
 //! Server-sent event streams that read from the database on each notification: of jobs, mailboxes and
 //! moments. A [`Source`] supplies the frames. Also what the streams of the API share: the header to resume by,
-//! the response, and the error that breaks it. A reader that is
-//! slow misses nothing, because the rest comes from the database; a client that accepts no data at all is cut off (`runtime/src/sockets.rs`).
+//! the response, and the error that breaks it.
+//!
+//! A slow reader misses nothing, because the rest comes from the database; a client that accepts no data at all is cut off
+//! (`runtime/src/sockets.rs`).
 //!
 //! The streams of intents, channels, portfolios and agents, which the feed's rings supply, are in
 //! `kernel/streams.rs` and `kernel/streams/live.rs`; the pages' streams, without content, in `web/live.rs`.

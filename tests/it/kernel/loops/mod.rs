@@ -114,11 +114,11 @@ async fn a_circle_of_three_is_told_slowed_and_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn loops_on_many_intents_are_found_in_one_step() {
+async fn loops_on_many_intents_are_found_at_once() {
     let world = World::start().await;
     let (ada, clients, first, channel) = room(&world).await;
     let mut rooms = vec![(first, channel)];
-    // More than the follower reads and writes without a pause.
+    // All of them are followed after the last message: none is refused before.
     while rooms.len() < 19 {
         rooms.push(talk(&ada, json!({ "options": { "max_messages": 100_000 } })).await);
     }

@@ -1,6 +1,8 @@
 //! Writes a stream of the feed (of intents, channels, portfolios and agents) as server-sent events: greeting,
-//! frames, a comment during silence, and the end. Streams of other records are written by `http/live.rs`. A reader that is
-//! slow misses nothing, because the rest comes from the database; a client that accepts no data at all is cut off (`runtime/src/sockets.rs`).
+//! frames, a comment during silence, and the end. Streams of other records are written by `http/live.rs`.
+//!
+//! A slow reader misses nothing, because the rest comes from the database; a client that accepts no data at all is cut off
+//! (`runtime/src/sockets.rs`).
 
 use std::io;
 use std::sync::Arc;
