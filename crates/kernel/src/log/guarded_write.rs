@@ -7,8 +7,8 @@
 //! that was decided by the cache is written only if the cache is true.
 //!
 //! The guard names the intent and the segment of 256 entries that the end lies in. Found by the intent alone, the row has each
-//! earlier version before it that somebody's snapshot keeps: during an hour of `pg_dump`, every write of that hour. PostgreSQL
-//! still finds it so while the primary key is there (docs/adr/0003-batches-without-a-timer.md).
+//! earlier version before it that somebody's snapshot keeps: during an hour of `pg_dump`, every write of that hour
+//! (docs/adr/0003-batches-without-a-timer.md).
 
 use std::collections::HashSet;
 
@@ -401,6 +401,9 @@ macro_rules! save_statement {
 
 /// Writes what was recorded in logs whose intents are locked, and stores responses, in one statement.
 ///
+/// A new log is written only if the intent has no end yet: the index `intent_clock_by_segment` would take a second one, in
+/// another segment.
+///
 /// # Errors
 /// A database error; a log has moved although its intent is locked.
 pub async fn save(
@@ -423,7 +426,7 @@ pub async fn save(
                  SELECT u.intent_id, u.last_seq, u.sequence, u.head_hash, u.last_at
                  FROM UNNEST($21::uuid[], $23::bigint[], $24::bigint[], $25::bytea[], $26::timestamptz[], $27::boolean[])
                       AS u (intent_id, last_seq, sequence, head_hash, last_at, is_new)
-                 WHERE u.is_new
+                 WHERE u.is_new AND NOT EXISTS (SELECT 1 FROM intent_clock c WHERE c.intent_id = u.intent_id)
                  RETURNING intent_id)
              SELECT intent_id AS "intent_id!" FROM begun UNION ALL"#,
             column!(logs, l => l.is_new),

@@ -152,6 +152,28 @@ async fn an_end_that_moved_although_its_intent_was_locked_is_not_overwritten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_intent_gets_no_second_end() {
+    let world = live(&[]).await;
+    let ada = world.agent("agent.ada").await;
+    let intent: IntentId = talk(&ada, json!({})).await.0.parse().unwrap();
+    let ctx = world.ctx();
+    let mut conn = ctx.pool.acquire().await.unwrap();
+    // In the segment of the end that exists, and in another one.
+    for entries in [1, 300] {
+        let mut log = IntentLog::fresh(intent, None, ctx.now());
+        for _ in 0..entries {
+            log.advance();
+        }
+        let refused = log.save(&mut conn).await.unwrap_err();
+        assert!(refused.to_string().contains("moved under its lock"), "{refused}");
+    }
+    let ends = "SELECT count(*) FROM intent_clock WHERE intent_id = $1";
+    let ends: i64 = sqlx::query_scalar(ends).bind(intent.uuid()).fetch_one(&ctx.pool).await.unwrap();
+    assert_eq!(ends, 1);
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_somebody_forgot_delays_nobody() {
     let place = Place::new("forgotten");
     let settings = [("max_prepared_transactions", "5")];
