@@ -227,7 +227,7 @@ pub(crate) async fn load(
                 d.fingerprint AS "fingerprint?", d.outcome AS "outcome?"
          FROM UNNEST($1::uuid[], $2::text[], $3::text[], $4::text[])
               WITH ORDINALITY AS k (intent_id, agent, principal_id, key, n)
-         LEFT JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = k.intent_id ORDER BY e.segment DESC LIMIT 1) c ON true
+         LEFT JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = k.intent_id ORDER BY e.block DESC LIMIT 1) c ON true
          LEFT JOIN intents i ON i.id = k.intent_id
          LEFT JOIN acls a ON a.intent_id = k.intent_id
          LEFT JOIN assignments s ON s.intent_id = k.intent_id AND s.agent_id = k.agent

@@ -117,7 +117,7 @@ pub async fn intents(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<IntentSummary>> 
                 (SELECT count(*) FROM pending p WHERE p.intent_id = i.id AND p.is_request
                  AND (p.expires_at IS NULL OR p.expires_at > $2)) AS "waiting!"
          FROM (SELECT * FROM intents ORDER BY id DESC LIMIT $5) i LEFT JOIN acls a ON a.intent_id = i.id
-         LEFT JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = i.id ORDER BY e.segment DESC LIMIT 1) c ON true
+         LEFT JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = i.id ORDER BY e.block DESC LIMIT 1) c ON true
          WHERE $3 OR a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $1 OR EXISTS (
                 SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $1
                 AND (e.expires_at IS NULL OR e.expires_at > $2))
@@ -164,7 +164,7 @@ pub async fn intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Option<
          SELECT i.title, i.status, i.created_by, coalesce(c.last_at, i.updated_at) AS "last_at!",
                 (SELECT count(*) FROM pending p WHERE p.intent_id = i.id AND p.is_request
                  AND (p.expires_at IS NULL OR p.expires_at > $2)) AS "waiting!"
-         FROM intents i LEFT JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = i.id ORDER BY e.segment DESC LIMIT 1) c ON true
+         FROM intents i LEFT JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = i.id ORDER BY e.block DESC LIMIT 1) c ON true
          WHERE i.id = $1"#,
         id.uuid(),
         now

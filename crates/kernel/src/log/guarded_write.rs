@@ -6,7 +6,7 @@
 //! writer believed, and if nobody holds the intent's lock. Every change of an intent advances its log, so a batch
 //! that was decided by the cache is written only if the cache is true.
 //!
-//! The guard names the intent and the segment of 256 entries that the end lies in. Found by the intent alone, the row has each
+//! The guard names the intent and the block of 16 entries that the end lies in. Found by the intent alone, the row has each
 //! earlier version before it that somebody's snapshot keeps: during an hour of `pg_dump`, every write of that hour
 //! (docs/adr/0003-batches-without-a-timer.md).
 
@@ -110,7 +110,7 @@ macro_rules! statement {
                  FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::timestamptz[],
                              $7::bigint[])
                       AS u (intent_id, expected, last_seq, sequence, head_hash, last_at, lock_key)
-                 WHERE c.intent_id = u.intent_id AND c.segment = u.expected / 256 AND c.last_seq = u.expected
+                 WHERE c.intent_id = u.intent_id AND c.block = u.expected / 16 AND c.last_seq = u.expected
                        AND pg_try_advisory_xact_lock(u.lock_key)
                  RETURNING c.intent_id),
              sent AS (
@@ -204,7 +204,7 @@ impl Writing<'_> {
                  FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::timestamptz[],
                              $7::bigint[])
                       AS u (intent_id, expected, last_seq, sequence, head_hash, last_at, lock_key)
-                 WHERE c.intent_id = u.intent_id AND c.segment = u.expected / 256 AND c.last_seq = u.expected
+                 WHERE c.intent_id = u.intent_id AND c.block = u.expected / 16 AND c.last_seq = u.expected
                        AND pg_try_advisory_xact_lock(u.lock_key)
                  RETURNING c.intent_id),
              logged AS (
@@ -364,7 +364,7 @@ macro_rules! save_statement {
                  SET last_seq = u.last_seq, sequence = u.sequence, head_hash = u.head_hash, last_at = u.last_at
                  FROM UNNEST($21::uuid[], $22::bigint[], $23::bigint[], $24::bigint[], $25::bytea[], $26::timestamptz[])
                       AS u (intent_id, opened_at, last_seq, sequence, head_hash, last_at)
-                 WHERE c.intent_id = u.intent_id AND c.segment = u.opened_at / 256 AND c.last_seq = u.opened_at
+                 WHERE c.intent_id = u.intent_id AND c.block = u.opened_at / 16 AND c.last_seq = u.opened_at
                  RETURNING c.intent_id)"#
             + $more
             + r#" SELECT intent_id AS "intent_id!" FROM ended"#,
@@ -401,8 +401,8 @@ macro_rules! save_statement {
 
 /// Writes what was recorded in logs whose intents are locked, and stores responses, in one statement.
 ///
-/// A new log is written only if the intent has no end yet: the index `intent_clock_by_segment` would take a second one, in
-/// another segment.
+/// A new log is written only if the intent has no end yet: the index `intent_clock_by_block` would take a second one, in
+/// another block.
 ///
 /// # Errors
 /// A database error; a log has moved although its intent is locked.

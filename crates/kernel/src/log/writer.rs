@@ -191,7 +191,7 @@ pub async fn tails(conn: &mut PgConnection, intents: &[IntentId]) -> Outcome<Vec
     let rows = sqlx::query!(
         "-- writer::tails
          SELECT c.intent_id, c.last_seq, c.sequence, c.head_hash, c.last_at FROM UNNEST($1::uuid[]) AS k (intent_id)
-         CROSS JOIN LATERAL (SELECT * FROM intent_clock c WHERE c.intent_id = k.intent_id ORDER BY c.segment DESC LIMIT 1) c",
+         CROSS JOIN LATERAL (SELECT * FROM intent_clock c WHERE c.intent_id = k.intent_id ORDER BY c.block DESC LIMIT 1) c",
         &ids
     )
     .fetch_all(conn)

@@ -53,7 +53,7 @@ pub async fn find_intents(ctx: &Ctx, caller: &Caller, search: &IntentSearch) -> 
                       SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $1
                       AND (e.expires_at IS NULL OR e.expires_at > $2)))
                ORDER BY i.id DESC LIMIT $4) i
-         LEFT JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = i.id ORDER BY e.segment DESC LIMIT 1) c ON true
+         LEFT JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = i.id ORDER BY e.block DESC LIMIT 1) c ON true
          ORDER BY i.id DESC"#,
         caller.agent,
         ctx.now(),

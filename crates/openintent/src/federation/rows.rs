@@ -274,7 +274,7 @@ pub async fn to_tell(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<Telling
     let rows = sqlx::query!(
         r#"-- federation::to_tell
          SELECT d.peer, d.dispatch_id, d.local_intent_id AS "intent!" FROM federation_deliveries d
-         CROSS JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = d.local_intent_id ORDER BY e.segment DESC LIMIT 1) c
+         CROSS JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = d.local_intent_id ORDER BY e.block DESC LIMIT 1) c
          WHERE d.ended_at IS NULL AND c.last_seq > d.reported_seq AND NOT EXISTS (
              SELECT 1 FROM federation_letters l
              WHERE l.peer = d.peer AND l.kind = 'callback' AND l.dispatch_id = d.dispatch_id)

@@ -133,7 +133,7 @@ async fn an_end_that_moved_although_its_intent_was_locked_is_not_overwritten() {
     let end = "SELECT last_seq FROM intent_clock WHERE intent_id = $1";
     let stored = || sqlx::query_scalar::<_, i64>(end).bind(intent.uuid()).fetch_all(&ctx.pool);
     let opened = stored().await.unwrap()[0];
-    // Within the segment that the log was opened in, and in a later one.
+    // Within the block that the log was opened in, and in a later one.
     for by in [1, 256] {
         let mut conn = ctx.pool.acquire().await.unwrap();
         let mut log = IntentLog::open(&mut conn, intent, None, ctx.now()).await.unwrap();
@@ -158,7 +158,7 @@ async fn an_intent_gets_no_second_end() {
     let intent: IntentId = talk(&ada, json!({})).await.0.parse().unwrap();
     let ctx = world.ctx();
     let mut conn = ctx.pool.acquire().await.unwrap();
-    // In the segment of the end that exists, and in another one.
+    // In the block of the end that exists, and in another one.
     for entries in [1, 300] {
         let mut log = IntentLog::fresh(intent, None, ctx.now());
         for _ in 0..entries {

@@ -221,7 +221,7 @@ impl IntentCache {
                         SELECT 1 FROM acl_entries e WHERE e.intent_id = c.intent_id)) AS "listed!"
              FROM channel_states c
              JOIN intents i ON i.id = c.intent_id
-             CROSS JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = c.intent_id ORDER BY e.segment DESC LIMIT 1) k
+             CROSS JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = c.intent_id ORDER BY e.block DESC LIMIT 1) k
              WHERE c.id = ANY($1) AND c.deleted_at IS NULL"#,
             &ids
         )
@@ -278,7 +278,7 @@ impl IntentCache {
                     (EXISTS (SELECT 1 FROM acls a WHERE a.intent_id = i.id) OR EXISTS (
                         SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id)) AS "listed!"
              FROM intents i
-             CROSS JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = i.id ORDER BY e.segment DESC LIMIT 1) k
+             CROSS JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = i.id ORDER BY e.block DESC LIMIT 1) k
              WHERE i.id = ANY($1)"#,
             &ids.into_iter().collect::<Vec<_>>()
         )
