@@ -175,3 +175,22 @@ async fn a_connection_that_ended_in_use_fails_one_statement() {
     pool.close().await;
     other.close().await;
 }
+
+/// Returns how PostgreSQL compresses a large value that is written through a pool.
+async fn compression(options: sqlx::postgres::PgConnectOptions) -> String {
+    let pool = entente_store::pool(options, 1, &CancellationToken::new());
+    pool.execute("DROP TABLE IF EXISTS texts; CREATE TABLE texts (text text)").await.unwrap();
+    pool.execute("INSERT INTO texts VALUES (repeat('x', 5000))").await.unwrap();
+    let found = sqlx::query_scalar("SELECT pg_column_compression(text) FROM texts");
+    let found = found.fetch_one(&pool).await.unwrap();
+    pool.close().await;
+    found
+}
+
+#[tokio::test]
+async fn large_values_are_compressed_with_lz4_unless_somebody_chose_otherwise() {
+    let options = Cluster::get().options(&Cluster::get().fresh_database().await);
+    assert_eq!(compression(options.clone()).await, "lz4");
+    let chosen = options.options([("default_toast_compression", "pglz")]);
+    assert_eq!(compression(chosen).await, "pglz");
+}
