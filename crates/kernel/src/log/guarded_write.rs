@@ -110,8 +110,10 @@ macro_rules! statement {
                  FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::timestamptz[],
                              $7::bigint[])
                       AS u (intent_id, expected, last_seq, sequence, head_hash, last_at, lock_key)
-                 WHERE c.intent_id = u.intent_id AND c.block = u.expected / 16 AND c.last_seq = u.expected
-                       AND pg_try_advisory_xact_lock(u.lock_key)
+                 CROSS JOIN LATERAL (SELECT e.ctid AS place FROM intent_clock e
+                                     WHERE e.intent_id = u.intent_id AND e.block = u.expected / 16
+                                           AND e.last_seq = u.expected OFFSET 0) e
+                 WHERE c.ctid = e.place AND c.last_seq = u.expected AND pg_try_advisory_xact_lock(u.lock_key)
                  RETURNING c.intent_id),
              sent AS (
                  INSERT INTO messages (channel_id, number, id, intent_id, seq, sender, recipient, recipients,
@@ -204,8 +206,10 @@ impl Writing<'_> {
                  FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::timestamptz[],
                              $7::bigint[])
                       AS u (intent_id, expected, last_seq, sequence, head_hash, last_at, lock_key)
-                 WHERE c.intent_id = u.intent_id AND c.block = u.expected / 16 AND c.last_seq = u.expected
-                       AND pg_try_advisory_xact_lock(u.lock_key)
+                 CROSS JOIN LATERAL (SELECT e.ctid AS place FROM intent_clock e
+                                     WHERE e.intent_id = u.intent_id AND e.block = u.expected / 16
+                                           AND e.last_seq = u.expected OFFSET 0) e
+                 WHERE c.ctid = e.place AND c.last_seq = u.expected AND pg_try_advisory_xact_lock(u.lock_key)
                  RETURNING c.intent_id),
              logged AS (
                  INSERT INTO events (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
@@ -364,7 +368,10 @@ macro_rules! save_statement {
                  SET last_seq = u.last_seq, sequence = u.sequence, head_hash = u.head_hash, last_at = u.last_at
                  FROM UNNEST($21::uuid[], $22::bigint[], $23::bigint[], $24::bigint[], $25::bytea[], $26::timestamptz[])
                       AS u (intent_id, opened_at, last_seq, sequence, head_hash, last_at)
-                 WHERE c.intent_id = u.intent_id AND c.block = u.opened_at / 16 AND c.last_seq = u.opened_at
+                 CROSS JOIN LATERAL (SELECT e.ctid AS place FROM intent_clock e
+                                     WHERE e.intent_id = u.intent_id AND e.block = u.opened_at / 16
+                                           AND e.last_seq = u.opened_at OFFSET 0) e
+                 WHERE c.ctid = e.place AND c.last_seq = u.opened_at
                  RETURNING c.intent_id)"#
             + $more
             + r#" SELECT intent_id AS "intent_id!" FROM ended"#,
