@@ -8,7 +8,8 @@
 //!
 //! The guard names the intent and the block of 16 entries that the end lies in. Found by the intent alone, the row has each
 //! earlier version before it that somebody's snapshot keeps: during an hour of `pg_dump`, every write of that hour
-//! (docs/adr/0003-batches-without-a-timer.md).
+//! (docs/adr/0003-batches-without-a-timer.md). A lateral search finds the row's place (`ctid`), and the update takes it from there:
+//! a join of the table with the input would be planned on a table that is still empty, as a scan of the whole index.
 
 use std::collections::HashSet;
 
