@@ -34,8 +34,8 @@ pub enum SchemaError {
     Changed(i64),
     /// A newer release has removed something from the schema that this release needs.
     #[error(
-        "migration {floor} of a newer release has taken away what this one needs (the newest that it knows is {newest}). Run that \
-         release, or a newer one"
+        "a newer release has removed what this one needs: the schema is for releases that know the migration {floor} (the newest \
+         that this one knows is {newest}). Run that release, or a newer one"
     )]
     Contracted {
         /// Oldest migration that a release must know to run on this schema.

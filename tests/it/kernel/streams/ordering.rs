@@ -1,7 +1,7 @@
 //! The order over everything: the same for all followers, dense, and independent of who writes, who gives numbers, and
 //! whose transactions stay open.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use entente_domain::ids::IntentId;
 use entente_kernel::log::order;
@@ -148,6 +148,38 @@ async fn an_end_that_moved_although_its_intent_was_locked_is_not_overwritten() {
         assert!(refused.to_string().contains("moved under its lock"), "{refused}");
     }
     assert_eq!(stored().await.unwrap(), [opened + 257]);
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_moves_while_a_write_waits_for_its_row_is_not_overwritten() {
+    let world = live(&[]).await;
+    let ada = world.agent("agent.ada").await;
+    let intent: IntentId = talk(&ada, json!({})).await.0.parse().unwrap();
+    let ctx = world.ctx();
+    let mut conn = ctx.pool.acquire().await.unwrap();
+    let mut log = IntentLog::open(&mut conn, intent, None, ctx.now()).await.unwrap();
+    log.advance();
+    let mut other = world.hold().await;
+    sqlx::query("UPDATE intent_clock SET last_seq = last_seq + 1 WHERE intent_id = $1")
+        .bind(intent.uuid())
+        .execute(&mut *other)
+        .await
+        .unwrap();
+    let (saved, ()) = tokio::join!(log.save(&mut conn), async {
+        // The write has found the row as it was, and waits for the other transaction.
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+                       WHERE datname = current_database() AND wait_event = 'transactionid' AND query LIKE '%log::save%'";
+        let began = Instant::now();
+        while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&ctx.pool).await.unwrap() == 0 {
+            assert!(began.elapsed() < Duration::from_secs(20), "the write does not wait");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        other.commit().await.unwrap();
+    });
+    let refused = saved.unwrap_err();
+    assert!(refused.to_string().contains("moved under its lock"), "{refused}");
+    drop(conn);
     world.server.stop().await;
 }
 
