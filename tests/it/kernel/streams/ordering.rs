@@ -124,11 +124,14 @@ async fn a_log_that_commits_late_comes_later_and_is_not_lost() {
     world.server.stop().await;
 }
 
+async fn an_intent(world: &World) -> IntentId {
+    talk(&world.agent("agent.ada").await, json!({})).await.0.parse().unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_that_moved_although_its_intent_was_locked_is_not_overwritten() {
     let world = live(&[]).await;
-    let ada = world.agent("agent.ada").await;
-    let intent: IntentId = talk(&ada, json!({})).await.0.parse().unwrap();
+    let intent = an_intent(&world).await;
     let ctx = world.ctx();
     let end = "SELECT last_seq FROM intent_clock WHERE intent_id = $1";
     let stored = || sqlx::query_scalar::<_, i64>(end).bind(intent.uuid()).fetch_all(&ctx.pool);
@@ -154,8 +157,7 @@ async fn an_end_that_moved_although_its_intent_was_locked_is_not_overwritten() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_that_moves_while_a_write_waits_for_its_row_is_not_overwritten() {
     let world = live(&[]).await;
-    let ada = world.agent("agent.ada").await;
-    let intent: IntentId = talk(&ada, json!({})).await.0.parse().unwrap();
+    let intent = an_intent(&world).await;
     let ctx = world.ctx();
     let mut conn = ctx.pool.acquire().await.unwrap();
     let mut log = IntentLog::open(&mut conn, intent, None, ctx.now()).await.unwrap();
@@ -186,8 +188,7 @@ async fn an_end_that_moves_while_a_write_waits_for_its_row_is_not_overwritten() 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_intent_gets_no_second_end() {
     let world = live(&[]).await;
-    let ada = world.agent("agent.ada").await;
-    let intent: IntentId = talk(&ada, json!({})).await.0.parse().unwrap();
+    let intent = an_intent(&world).await;
     let ctx = world.ctx();
     let mut conn = ctx.pool.acquire().await.unwrap();
     // In the block of the end that exists, and in another one.
