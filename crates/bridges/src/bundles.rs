@@ -286,7 +286,7 @@ impl Bundle {
     fn channel(&mut self, text: &mut String, mut rest: VecDeque<Channel>, after: ChannelId) -> Outcome<Step> {
         let Some(channel) = rest.pop_front() else { return Ok(Step::Channels(after)) };
         let id = channel.id;
-        let access = of_member(channel, &self.caller, &self.membership, self.now);
+        let access = of_member(channel, &self.caller.agent, &self.membership, self.now);
         self.line(text, Section::Channel, &bodies::channel(&access.channel))?;
         Ok(Step::Messages(Box::new(access), 0, rest, id))
     }

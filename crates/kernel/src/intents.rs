@@ -71,68 +71,93 @@ pub async fn load(conn: &mut PgConnection, id: IntentId) -> Outcome<Option<Inten
     row.map(Intent::try_from).transpose()
 }
 
-/// Loads an intent with the access of an agent to it, in one query.
+/// An intent of a query for many that is larger, in bytes of its state, is left to a query of its own: the others would wait
+/// for it.
+const SHARED_BYTES: i32 = 16 * 1024;
+
+/// An intent with the access of an agent to it.
+pub type IntentAs = (Intent, AccessLevel);
+
+/// An intent in a query for several.
+#[derive(Debug)]
+pub enum Loaded {
+    /// It is there.
+    Whole(Box<IntentAs>),
+    /// Its state is too large for a query for several.
+    Large,
+}
+
+/// Loads intents with the access of an agent to each, in one query: each with its place in `asked`. Those that do not exist are
+/// left out; if several are asked for, those with large states are [`Loaded::Large`].
 ///
 /// # Errors
-/// A database error; a stored value is invalid.
+/// A database error; of one intent, that a stored value is invalid.
 pub async fn load_as(
     conn: &mut PgConnection,
-    agent: &str,
-    id: IntentId,
+    asked: &[(IntentId, String)],
     now: Timestamp,
-) -> Outcome<Option<(Intent, AccessLevel)>> {
-    let row = sqlx::query!(
+) -> Outcome<Vec<(usize, Outcome<Loaded>)>> {
+    let rows = sqlx::query!(
         r#"-- intents::load_as
-         SELECT i.id, i.title, i.description, i.created_by, i.parent_id, i.depends_on, i.constraints, i.state, i.status,
+         SELECT k.place AS "place!", k.agent AS "agent!", i.id, i.title, i.description, i.created_by, i.parent_id,
+                i.depends_on, i.constraints, CASE WHEN octet_length(i.state) <= $4 THEN i.state END AS state, i.status,
                 i.confidence, i.version, i.governance_policy, i.created_at, i.updated_at,
                 a.default_policy AS "default_policy?",
                 (coalesce(a.narrowed, false) OR EXISTS (
                     SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id)) AS "has_entries!",
                 own.permission AS "permission?", own.expires_at AS "expires_at?"
-         FROM intents i
+         FROM UNNEST($1::uuid[], $2::text[]) WITH ORDINALITY AS k (id, agent, place)
+         JOIN intents i ON i.id = k.id
          LEFT JOIN acls a ON a.intent_id = i.id
          LEFT JOIN LATERAL (
              SELECT e.permission, e.expires_at FROM acl_entries e
-             WHERE e.intent_id = i.id AND e.principal_id = $2 AND (e.expires_at IS NULL OR e.expires_at > $3)
+             WHERE e.intent_id = i.id AND e.principal_id = k.agent AND (e.expires_at IS NULL OR e.expires_at > $3)
              ORDER BY array_position(ARRAY['admin', 'write', 'read'], e.permission), e.expires_at DESC NULLS FIRST
-             LIMIT 1) own ON true
-         WHERE i.id = $1"#,
-        id.uuid(),
-        agent,
-        now
+             LIMIT 1) own ON true"#,
+        &asked.iter().map(|(id, _)| id.uuid()).collect::<Vec<_>>(),
+        &asked.iter().map(|(_, agent)| agent.as_str()).collect::<Vec<_>>() as &[&str],
+        now,
+        if asked.len() > 1 { SHARED_BYTES } else { i32::MAX }
     )
-    .fetch_optional(conn)
+    .fetch_all(conn)
     .await?;
-    let Some(row) = row else { return Ok(None) };
-    let columns = MembershipColumns {
-        created_by: &row.created_by,
-        status: &row.status,
-        default_policy: row.default_policy.as_deref(),
-        has_entries: row.has_entries,
-        permission: row.permission.as_deref(),
-        expires_at: row.expires_at,
-        role: None,
-        governed: row.governance_policy.is_some(),
-        strict: false,
-    };
-    let access = columns.membership(agent, false)?.access;
-    let intent = Intent::try_from(Row {
-        id: row.id,
-        title: row.title,
-        description: row.description,
-        created_by: row.created_by,
-        parent_id: row.parent_id,
-        depends_on: row.depends_on,
-        constraints: row.constraints,
-        state: row.state,
-        status: row.status,
-        confidence: row.confidence,
-        version: row.version,
-        governance_policy: row.governance_policy,
-        created_at: row.created_at,
-        updated_at: row.updated_at,
-    })?;
-    Ok(Some((intent, access)))
+    let loaded = rows.into_iter().map(|row| {
+        // The first one's place is 1.
+        let place = usize::try_from(row.place - 1).unwrap_or(usize::MAX);
+        let Some(state) = row.state else { return (place, Ok(Loaded::Large)) };
+        let columns = MembershipColumns {
+            created_by: &row.created_by,
+            status: &row.status,
+            default_policy: row.default_policy.as_deref(),
+            has_entries: row.has_entries,
+            permission: row.permission.as_deref(),
+            expires_at: row.expires_at,
+            role: None,
+            governed: row.governance_policy.is_some(),
+            strict: false,
+        };
+        let access = columns.membership(&row.agent, false).map(|membership| membership.access);
+        let intent = Row {
+            id: row.id,
+            title: row.title,
+            description: row.description,
+            created_by: row.created_by,
+            parent_id: row.parent_id,
+            depends_on: row.depends_on,
+            constraints: row.constraints,
+            state,
+            status: row.status,
+            confidence: row.confidence,
+            version: row.version,
+            governance_policy: row.governance_policy,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        };
+        let whole =
+            access.and_then(|access| Ok(Loaded::Whole(Box::new((Intent::try_from(intent)?, access)))));
+        (place, whole)
+    });
+    Ok(loaded.collect())
 }
 
 /// Returns the ids of the next intents below an intent.

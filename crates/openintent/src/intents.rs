@@ -12,12 +12,12 @@ use entente_domain::openintent::intents::{
     Intent, IntentAsk, IntentStatus, created_payload, moved_payload, patched_payload,
 };
 use entente_domain::openintent::patch::Change;
-use entente_domain::openintent::suspensions::check_left_alone;
+use entente_domain::openintent::suspensions::{check_left_alone, waits};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::access::governance::{Attempt, admit};
 use entente_kernel::access::membership;
 use entente_kernel::hooks::{AfterCommit, IntentChange};
-use entente_kernel::intents::{IntentFilter, NewIntent, insert, load, load_as, page, update};
+use entente_kernel::intents::{IntentFilter, Loaded, NewIntent, insert, load, load_as, page, update};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::operations::Operation;
 use entente_kernel::pages::{Measure, Page};
@@ -157,10 +157,22 @@ fn unknown_relation(member: &str, id: IntentId) -> Refusal {
 /// The intent does not exist or is not readable.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
     caller.require(Scope::IntentsRead)?;
-    let mut connection = ctx.pool.acquire().await?;
-    let found = load_as(&mut connection, &caller.agent, id, ctx.now()).await?;
-    let (intent, access) = found.ok_or_else(|| not_found("intent"))?;
+    let read = |asked: Vec<(IntentId, String)>| async move {
+        let mut connection = ctx.pool.acquire().await?;
+        load_as(&mut connection, &asked, ctx.now()).await
+    };
+    let key = (id, caller.agent.clone());
+    let mut found = ctx.state.intents.load(key.clone(), read).await?.transpose()?;
+    if matches!(found, Some(Loaded::Large)) {
+        found = read(vec![key]).await?.pop().map(|(_, alone)| alone).transpose()?;
+    }
+    let Some(Loaded::Whole(whole)) = found else { return Err(not_found("intent")) };
+    let (intent, access) = *whole;
     access.require(Level::Read)?;
+    if !waits(&intent.state) {
+        return Ok(intent);
+    }
+    let mut connection = ctx.pool.acquire().await?;
     suspensions::seen(&mut connection, ctx, vec![intent]).await?.pop().ok_or_else(|| not_found("intent"))
 }
 

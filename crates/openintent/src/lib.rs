@@ -24,10 +24,13 @@ pub mod tasks;
 pub mod tools;
 pub mod triggers;
 
-use entente_domain::ids::{IntentId, TaskId};
+use entente_domain::ids::{ChannelId, IntentId, TaskId};
 use entente_domain::openintent::federation::Federation;
-use entente_kernel::ProtocolCtx;
+use entente_kernel::channels::access::ChannelAccess;
+use entente_kernel::intents::Loaded;
+use entente_kernel::{Outcome, ProtocolCtx};
 use entente_runtime::cache::Cache;
+use entente_runtime::loader::Loader;
 use entente_runtime::metrics::Metrics;
 
 use crate::tools::vaults::VaultSettings;
@@ -41,6 +44,10 @@ pub struct State {
     pub vaults: VaultSettings,
     /// Cache of the intent of each task, which never changes.
     pub task_intents: Cache<TaskId, IntentId>,
+    /// Channels whose messages somebody reads.
+    pub channels: Loader<(ChannelId, String), ChannelAccess>,
+    /// Intents that somebody reads.
+    pub intents: Loader<(IntentId, String), Outcome<Loaded>>,
 }
 
 /// Maximum number of tasks in the cache; the least recently used one is dropped.
@@ -50,7 +57,8 @@ impl State {
     /// Creates the state, with empty caches.
     #[must_use]
     pub fn new(federation: Option<Federation>, vaults: VaultSettings, metrics: &Metrics) -> Self {
-        Self { federation, vaults, task_intents: Cache::new("task_intents", TASKS, metrics) }
+        let task_intents = Cache::new("task_intents", TASKS, metrics);
+        Self { federation, vaults, task_intents, channels: Loader::default(), intents: Loader::default() }
     }
 }
 

@@ -14,7 +14,7 @@ use entente_domain::ids::{ChannelId, IntentId, MessageId};
 use entente_domain::log::receipts::{Receipt, ReceiptKind};
 use entente_domain::openintent::channels::Channel;
 use entente_domain::openintent::messages::{Message, MessageStatus, MessageType, Viewer};
-use entente_kernel::channels::access::{home, visit, visit_within};
+use entente_kernel::channels::access::{ChannelAccess, home, visit_within, visits};
 use entente_kernel::feed::streams::news;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::messages::{MessageFilter, pending, receipts, rows};
@@ -66,10 +66,10 @@ pub async fn list(
 ) -> Outcome<MessagePage> {
     caller.require(Scope::ChannelsRead)?;
     let now = ctx.now();
-    let mut connection = ctx.pool.acquire().await?;
-    let visit = visit(&mut connection, caller, channel_id, now).await?;
+    let visit = visit(ctx, caller, channel_id, now).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
+    let mut connection = ctx.pool.acquire().await?;
     let mut measure = Measure::of(caller);
     let mut messages =
         rows::page(&mut connection, &visit.channel, &viewer, filter, now, &mut measure).await?;
@@ -97,6 +97,16 @@ pub async fn list(
         _ => None,
     };
     Ok(MessagePage { messages, next, cut, large: measure.large(), missed })
+}
+
+/// Loads a channel for the caller, in one query with others that wait for theirs.
+async fn visit(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, now: Timestamp) -> Outcome<ChannelAccess> {
+    let read = |asked: Vec<(ChannelId, String)>| async move {
+        let mut connection = ctx.pool.acquire().await?;
+        visits(&mut connection, &asked, now).await
+    };
+    let found = ctx.state.channels.load((channel_id, caller.agent.clone()), read).await?;
+    found.ok_or_else(|| not_found("channel"))
 }
 
 /// Counts what a reader has missed after the range's start up to its end, of which `shown` messages are shown.
@@ -149,10 +159,10 @@ pub async fn wait(
 pub async fn get(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: MessageId) -> Outcome<Message> {
     caller.require(Scope::ChannelsRead)?;
     let now = ctx.now();
-    let mut connection = ctx.pool.acquire().await?;
-    let visit = visit(&mut connection, caller, channel_id, now).await?;
+    let visit = visit(ctx, caller, channel_id, now).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
+    let mut connection = ctx.pool.acquire().await?;
     let message = rows::find(&mut connection, &visit.channel, id, now).await?;
     message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))
 }

@@ -1,5 +1,5 @@
 //! Runtime services around the domain: system clock and randomness, TLS, metrics, spans, supervised tasks, the log filter,
-//! deadlines, caches, queues and lines of pipes. Nothing here depends on a protocol, HTTP or SQL.
+//! deadlines, caches, loaders, queues and lines of pipes. Nothing here depends on a protocol, HTTP or SQL.
 
 pub mod cache;
 pub mod deadlines;
@@ -7,6 +7,7 @@ pub mod environment;
 pub mod fences;
 pub mod keyed;
 pub mod lines;
+pub mod loader;
 pub mod log_filter;
 pub mod metrics;
 pub mod push;

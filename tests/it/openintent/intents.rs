@@ -1,6 +1,6 @@
 //! Intents (RFC-0001): creation, lookup, versioned patches, statuses.
 
-use entente_harness::{Setup, Value, World, json};
+use entente_harness::{Setup, Value, World, json, send_number, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_intent_is_created_and_found() {
@@ -80,6 +80,48 @@ async fn lists_are_filtered_paged_and_only_show_what_is_readable() {
     bob.get("/intents?status=banana").await.refused(422, "invalid_parameter");
     bob.get("/intents?limit=0").await.refused(422, "invalid_parameter");
     bob.get("/intents?limit=1001").await.refused(422, "invalid_parameter");
+    world.end().await;
+}
+
+/// Reads that arrive together share queries; a large state is read by a query of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_that_arrive_together_are_answered_each_for_its_reader() {
+    let world = World::start().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let mut paths = vec![
+        "/intents/intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned(),
+        "/channels/chan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/messages".to_owned(),
+    ];
+    for (n, letters) in (0..).zip([0, 300_000, 3_000, 6_000, 9_000, 12_000]) {
+        let (intent, channel) = talk(&ada, json!({})).await;
+        let state = json!({ "n": n, "text": "ü".repeat(letters) });
+        let path = format!("/intents/{intent}");
+        ada.seen(&json!(1)).post(&format!("{path}/state"), json!({ "state": state })).await.ok();
+        let first = send_number(&ada, &channel, 0).await;
+        send_number(&ada, &channel, n).await;
+        if n % 2 == 1 {
+            ada.put(&format!("{path}/acl"), json!({ "default_policy": "closed" })).await.ok();
+        }
+        paths.extend([path, format!("/channels/{channel}/messages?since={}", first["id"].as_str().unwrap())]);
+    }
+    let mut expected = Vec::new();
+    for path in &paths {
+        for reader in [&ada, &bob] {
+            let reply = reader.get(path).await;
+            expected.push((reader, path, reply.status, reply.json()));
+        }
+    }
+    let statuses: Vec<u16> = expected.iter().map(|(_, _, status, _)| *status).collect();
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 18, "{statuses:?}");
+    for _ in 0..20 {
+        let replies = expected.iter().map(async |(reader, path, status, body)| {
+            let reply = reader.get(path).await;
+            let found = reply.json();
+            assert_eq!((reply.status, &found["code"]), (*status, &body["code"]), "{path}");
+            assert!(*status != 200 || found == *body, "{path}: another answer");
+        });
+        futures_util::future::join_all(replies).await;
+    }
     world.end().await;
 }
 

@@ -28,7 +28,7 @@ async fn take_back(pool: &Pool) {
         DROP VIEW log_order_empty; DROP FUNCTION require_epoch, require_lease, require_task, require_job; DROP TABLE agent_sessions;
         DROP TABLE provider_accounts, provider_logins, bundles, bundle_lines; DROP INDEX events_proved;
         ALTER TABLE acls DROP COLUMN strict;
-        ALTER TABLE intent_clock DROP COLUMN segment, DROP COLUMN block, ADD PRIMARY KEY (intent_id), REPLICA IDENTITY DEFAULT;
+        ALTER TABLE intent_clock DROP COLUMN block, ADD PRIMARY KEY (intent_id), REPLICA IDENTITY DEFAULT;
         DROP TRIGGER forget_words ON messages; DROP TRIGGER forget_words ON events; DROP TRIGGER forget_words ON jobs;
         DROP FUNCTION forget_log_words, forget_job_words;
         DROP VIEW search_backlog; DROP TABLE search_documents, search_position;

@@ -2,6 +2,8 @@
 //! channel, except sends, begins with [`visit`]; the hot path of sends reads many at once
 //! (`crates/openintent/src/messages/writer/`).
 
+use std::collections::HashMap;
+
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ChannelId, IntentId};
@@ -13,7 +15,7 @@ use sqlx::PgConnection;
 
 use crate::access::membership;
 use crate::access::membership::Membership;
-use crate::channels::load;
+use crate::channels::{load, load_all};
 use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 
 /// Maximum number of channels in the cache; the least recently used one is dropped.
@@ -71,12 +73,35 @@ pub async fn visit(
     id: ChannelId,
     now: Timestamp,
 ) -> Outcome<ChannelAccess> {
-    let channel = load(conn, id).await?.ok_or_else(|| not_found("channel"))?;
-    let membership = membership::find(conn, &caller.agent, channel.intent_id, now).await?;
-    let membership = membership
-        .filter(|membership| membership.access.reaches(Level::Read))
-        .ok_or_else(|| not_found("channel"))?;
-    Ok(of_member(channel, caller, &membership, now))
+    let found = visits(conn, &[(id, caller.agent.clone())], now).await?.pop();
+    found.map(|(_, access)| access).ok_or_else(|| not_found("channel"))
+}
+
+/// As [`visit`], for several agents: each access with its place in `asked`. Channels that are not found are left out.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn visits(
+    conn: &mut PgConnection,
+    asked: &[(ChannelId, String)],
+    now: Timestamp,
+) -> Outcome<Vec<(usize, ChannelAccess)>> {
+    let channels = load_all(conn, &asked.iter().map(|(id, _)| *id).collect::<Vec<_>>()).await?;
+    let channels: HashMap<ChannelId, Channel> =
+        channels.into_iter().map(|channel| (channel.id, channel)).collect();
+    let members: Vec<(IntentId, &str)> = asked
+        .iter()
+        .filter_map(|(id, agent)| channels.get(id).map(|channel| (channel.intent_id, agent.as_str())))
+        .collect();
+    let memberships: HashMap<(IntentId, String), Membership> =
+        membership::find_all(conn, &members, now).await?.into_iter().collect();
+    let visit = |(place, (id, agent)): (usize, &(ChannelId, String))| {
+        let channel = channels.get(id)?;
+        let membership = memberships.get(&(channel.intent_id, agent.clone()))?;
+        let reads = membership.access.reaches(Level::Read);
+        reads.then(|| (place, of_member(channel.clone(), agent, membership, now)))
+    };
+    Ok(asked.iter().enumerate().filter_map(visit).collect())
 }
 
 /// As [`visit`], within an operation on the channel's intent.
@@ -86,18 +111,18 @@ pub async fn visit(
 pub async fn visit_within(work: &mut IntentTx<'_>, caller: &Caller, id: ChannelId) -> Outcome<ChannelAccess> {
     let (membership, now) = (work.visit("channel")?, work.now());
     let channel = load(work.reading(), id).await?.ok_or_else(|| not_found("channel"))?;
-    Ok(of_member(channel, caller, &membership, now))
+    Ok(of_member(channel, &caller.agent, &membership, now))
 }
 
 /// Returns a channel that was loaded, for a member of its intent.
 #[must_use]
 pub fn of_member(
     mut channel: Channel,
-    caller: &Caller,
+    agent: &str,
     membership: &Membership,
     now: Timestamp,
 ) -> ChannelAccess {
-    let manages = channel.managed_by(&caller.agent, membership.access, membership.coordinates);
+    let manages = channel.managed_by(agent, membership.access, membership.coordinates);
     settle(&mut channel, now);
     ChannelAccess { channel, manages }
 }
