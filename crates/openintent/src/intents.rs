@@ -157,9 +157,11 @@ fn unknown_relation(member: &str, id: IntentId) -> Refusal {
 /// The intent does not exist or is not readable.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
     caller.require(Scope::IntentsRead)?;
-    let read = |asked: Vec<(IntentId, String)>| async move {
-        let mut connection = ctx.pool.acquire().await?;
-        load_as(&mut connection, &asked, ctx.now()).await
+    let read = |asked: Vec<(IntentId, String)>| {
+        Box::pin(async move {
+            let mut connection = ctx.pool.acquire().await?;
+            load_as(&mut connection, &asked, ctx.now()).await
+        })
     };
     let key = (id, caller.agent.clone());
     let mut found = ctx.state.intents.load(key.clone(), read).await?.transpose()?;

@@ -101,9 +101,11 @@ pub async fn list(
 
 /// Loads a channel for the caller, in one query with others that wait for theirs.
 async fn visit(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, now: Timestamp) -> Outcome<ChannelAccess> {
-    let read = |asked: Vec<(ChannelId, String)>| async move {
-        let mut connection = ctx.pool.acquire().await?;
-        visits(&mut connection, &asked, now).await
+    let read = |asked: Vec<(ChannelId, String)>| {
+        Box::pin(async move {
+            let mut connection = ctx.pool.acquire().await?;
+            visits(&mut connection, &asked, now).await
+        })
     };
     let found = ctx.state.channels.load((channel_id, caller.agent.clone()), read).await?;
     found.ok_or_else(|| not_found("channel"))

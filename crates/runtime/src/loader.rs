@@ -1,4 +1,4 @@
-//! A loader: reads by key that are asked for while others run share the next query (the pattern of DataLoader).
+//! A loader: reads by key that are asked for while others run share the next query (the pattern of `DataLoader`).
 //!
 //! One query for many keys costs little more than for one. Under load requests would otherwise wait for connections, or for a
 //! core; here they wait for a turn, and whoever gets it reads for all that wait. A request without others reads at once.
