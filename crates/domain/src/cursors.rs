@@ -3,7 +3,8 @@
 //! A cursor is a position, not a row: it keeps working after the message it came from is gone. Clients treat
 //! it as opaque.
 //!
-//! Named reading cursors are in `crates/kernel/src/cursors.rs`, resume tokens of streams in `crates/http/src/frames.rs`.
+//! Named reading cursors are in `crates/kernel/src/cursors.rs`, resume tokens of streams in `crates/http/src/frames.rs` and,
+//! of jobs, `crates/arcp-api/src/job_events.rs`.
 
 use crate::clock::{self, Timestamp};
 use crate::ids::MessageId;

@@ -1,4 +1,6 @@
-//! Encodes records as server-sent events, for each family of paths (OI-11).
+//! Encodes records as server-sent events, for each family of paths (OI-11), and reads the `Last-Event-ID` of a resumed stream, also in
+//! the form of before the order of all logs (`parse_resume_token`), which `crates/kernel/src/feed/streams.rs` translates. Streams of
+//! jobs have theirs in `crates/arcp-api/src/job_events.rs`.
 
 use bytes::Bytes;
 use entente_domain::clock::Timestamp;

@@ -3,7 +3,7 @@
 //! the response, and the error that breaks it.
 //!
 //! A slow reader misses nothing, because the rest comes from the database; a client that accepts no data at all is cut off
-//! (`runtime/src/sockets.rs`).
+//! after `ENTENTE_WRITE_SECONDS` (`runtime/src/sockets.rs`, set for each connection by `src/startup/listening.rs`).
 //!
 //! The streams of intents, channels, portfolios and agents, which the feed's rings supply, are in
 //! `kernel/streams.rs` and `kernel/streams/live.rs`; the pages' streams, without content, in `web/live.rs`.

@@ -2,8 +2,8 @@
 //! `entente_domain::idempotency`.
 //!
 //! An operation that creates something takes the lock of its key, looks up the stored response here, and stores its
-//! own in the same transaction: [`IntentTx`](super::IntentTx) does all three. The writers of messages, events and jobs compare
-//! fingerprints for each request of a batch themselves.
+//! own in the same transaction: [`IntentTx`](super::IntentTx) does all three. `find` refuses the key of another request; so do, for
+//! each request of a batch, `IntentTx::repeated`, `crates/openintent/src/messages/writer/batch.rs` and `crates/arcp/src/jobs/writer.rs`.
 
 use entente_domain::canonical::sha256;
 use entente_domain::clock::Timestamp;

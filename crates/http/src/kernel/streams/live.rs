@@ -2,7 +2,7 @@
 //! frames, a comment during silence, and the end. Streams of other records are written by `http/live.rs`.
 //!
 //! A slow reader misses nothing, because the rest comes from the database; a client that accepts no data at all is cut off
-//! (`runtime/src/sockets.rs`).
+//! after `ENTENTE_WRITE_SECONDS` (`runtime/src/sockets.rs`, set for each connection by `src/startup/listening.rs`).
 
 use std::io;
 use std::sync::Arc;
