@@ -206,6 +206,9 @@ impl Row {
 
 /// Loads the facts of these operations, in their order.
 ///
+/// What PostgreSQL could answer by `EXISTS` is a sub-select with one row: planned while the table is small, `EXISTS` reads all of the
+/// table into a hash, for every statement until the table is analysed.
+///
 /// # Errors
 /// A database error; a stored value is invalid.
 pub(crate) async fn load(
@@ -219,10 +222,10 @@ pub(crate) async fn load(
          SELECT k.agent AS "agent!", c.last_seq AS "last_seq?", c.sequence AS "sequence?", c.head_hash AS "head_hash?",
                 c.last_at AS "last_at?", i.created_by AS "created_by?", i.status AS "status?",
                 i.governance_policy AS "governance_policy?", a.default_policy AS "default_policy?",
-                (coalesce(a.narrowed, false) OR EXISTS (
-                    SELECT 1 FROM acl_entries e WHERE e.intent_id = k.intent_id)) AS "has_entries!",
-                (coalesce(a.strict, false) AND NOT EXISTS (
-                    SELECT 1 FROM principals p WHERE p.id = k.agent AND p.kind <> 'agent')) AS "strict!",
+                (coalesce(a.narrowed, false) OR coalesce((
+                    SELECT true FROM acl_entries e WHERE e.intent_id = k.intent_id LIMIT 1), false)) AS "has_entries!",
+                (coalesce(a.strict, false) AND NOT coalesce((
+                    SELECT true FROM principals p WHERE p.id = k.agent AND p.kind <> 'agent'), false)) AS "strict!",
                 own.permission AS "permission?", own.expires_at AS "expires_at?", s.role AS "role?",
                 d.fingerprint AS "fingerprint?", d.outcome AS "outcome?"
          FROM UNNEST($1::uuid[], $2::text[], $3::text[], $4::text[])

@@ -71,24 +71,15 @@ pub async fn load(conn: &mut PgConnection, id: IntentId) -> Outcome<Option<Inten
     row.map(Intent::try_from).transpose()
 }
 
-/// An intent of a query for many that is larger, in bytes of its state, is left to a query of its own: the others would wait
-/// for it.
-const SHARED_BYTES: i32 = 16 * 1024;
+/// Maximum size of an intent that a query for several returns, in bytes of its texts. A larger one has a query of its own, so that
+/// the others do not wait for it.
+const SHARED_BYTES: i32 = 32 * 1024;
 
 /// An intent with the access of an agent to it.
 pub type IntentAs = (Intent, AccessLevel);
 
-/// An intent in a query for several.
-#[derive(Debug)]
-pub enum Loaded {
-    /// It is there.
-    Whole(Box<IntentAs>),
-    /// Its state is too large for a query for several.
-    Large,
-}
-
 /// Loads intents with the access of an agent to each, in one query: each with its place in `asked`. Those that do not exist are
-/// left out; if several are asked for, those with large states are [`Loaded::Large`].
+/// left out, and large ones too if several are asked for.
 ///
 /// # Errors
 /// A database error; of one intent, that a stored value is invalid.
@@ -96,15 +87,14 @@ pub async fn load_as(
     conn: &mut PgConnection,
     asked: &[(IntentId, String)],
     now: Timestamp,
-) -> Outcome<Vec<(usize, Outcome<Loaded>)>> {
+) -> Outcome<Vec<(usize, Outcome<IntentAs>)>> {
     let rows = sqlx::query!(
         r#"-- intents::load_as
          SELECT k.place AS "place!", k.agent AS "agent!", i.id, i.title, i.description, i.created_by, i.parent_id,
-                i.depends_on, i.constraints, CASE WHEN octet_length(i.state) <= $4 THEN i.state END AS state, i.status,
-                i.confidence, i.version, i.governance_policy, i.created_at, i.updated_at,
-                a.default_policy AS "default_policy?",
-                (coalesce(a.narrowed, false) OR EXISTS (
-                    SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id)) AS "has_entries!",
+                i.depends_on, i.constraints, i.state, i.status, i.confidence, i.version, i.governance_policy, i.created_at,
+                i.updated_at, a.default_policy AS "default_policy?",
+                (coalesce(a.narrowed, false) OR coalesce((
+                    SELECT true FROM acl_entries e WHERE e.intent_id = i.id LIMIT 1), false)) AS "has_entries!",
                 own.permission AS "permission?", own.expires_at AS "expires_at?"
          FROM UNNEST($1::uuid[], $2::text[]) WITH ORDINALITY AS k (id, agent, place)
          JOIN intents i ON i.id = k.id
@@ -113,7 +103,9 @@ pub async fn load_as(
              SELECT e.permission, e.expires_at FROM acl_entries e
              WHERE e.intent_id = i.id AND e.principal_id = k.agent AND (e.expires_at IS NULL OR e.expires_at > $3)
              ORDER BY array_position(ARRAY['admin', 'write', 'read'], e.permission), e.expires_at DESC NULLS FIRST
-             LIMIT 1) own ON true"#,
+             LIMIT 1) own ON true
+         WHERE octet_length(i.state) + octet_length(i.constraints) + octet_length(i.description)
+             + coalesce(octet_length(i.governance_policy), 0) <= $4"#,
         &asked.iter().map(|(id, _)| id.uuid()).collect::<Vec<_>>(),
         &asked.iter().map(|(_, agent)| agent.as_str()).collect::<Vec<_>>() as &[&str],
         now,
@@ -124,7 +116,6 @@ pub async fn load_as(
     let loaded = rows.into_iter().map(|row| {
         // The first one's place is 1.
         let place = usize::try_from(row.place - 1).unwrap_or(usize::MAX);
-        let Some(state) = row.state else { return (place, Ok(Loaded::Large)) };
         let columns = MembershipColumns {
             created_by: &row.created_by,
             status: &row.status,
@@ -145,7 +136,7 @@ pub async fn load_as(
             parent_id: row.parent_id,
             depends_on: row.depends_on,
             constraints: row.constraints,
-            state,
+            state: row.state,
             status: row.status,
             confidence: row.confidence,
             version: row.version,
@@ -153,9 +144,7 @@ pub async fn load_as(
             created_at: row.created_at,
             updated_at: row.updated_at,
         };
-        let whole =
-            access.and_then(|access| Ok(Loaded::Whole(Box::new((Intent::try_from(intent)?, access)))));
-        (place, whole)
+        (place, access.and_then(|access| Ok((Intent::try_from(intent)?, access))))
     });
     Ok(loaded.collect())
 }

@@ -17,7 +17,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::access::governance::{Attempt, admit};
 use entente_kernel::access::membership;
 use entente_kernel::hooks::{AfterCommit, IntentChange};
-use entente_kernel::intents::{IntentFilter, Loaded, NewIntent, insert, load, load_as, page, update};
+use entente_kernel::intents::{IntentFilter, NewIntent, insert, load, load_as, page, update};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::operations::Operation;
 use entente_kernel::pages::{Measure, Page};
@@ -164,12 +164,12 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
         })
     };
     let key = (id, caller.agent.clone());
-    let mut found = ctx.state.intents.load(key.clone(), read).await?.transpose()?;
-    if matches!(found, Some(Loaded::Large)) {
-        found = read(vec![key]).await?.pop().map(|(_, alone)| alone).transpose()?;
-    }
-    let Some(Loaded::Whole(whole)) = found else { return Err(not_found("intent")) };
-    let (intent, access) = *whole;
+    let found = match ctx.state.intents.load(key.clone(), read).await? {
+        Some(found) => Some(found),
+        // A query for several leaves large ones out.
+        None => read(vec![key]).await?.pop().map(|(_, alone)| alone),
+    };
+    let (intent, access) = found.ok_or_else(|| not_found("intent"))??;
     access.require(Level::Read)?;
     if !waits(&intent.state) {
         return Ok(intent);

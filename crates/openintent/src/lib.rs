@@ -27,7 +27,7 @@ pub mod triggers;
 use entente_domain::ids::{ChannelId, IntentId, TaskId};
 use entente_domain::openintent::federation::Federation;
 use entente_kernel::channels::access::ChannelAccess;
-use entente_kernel::intents::Loaded;
+use entente_kernel::intents::IntentAs;
 use entente_kernel::{Outcome, ProtocolCtx};
 use entente_runtime::cache::Cache;
 use entente_runtime::loader::Loader;
@@ -47,7 +47,7 @@ pub struct State {
     /// Channels whose messages somebody reads.
     pub channels: Loader<(ChannelId, String), ChannelAccess>,
     /// Intents that somebody reads.
-    pub intents: Loader<(IntentId, String), Outcome<Loaded>>,
+    pub intents: Loader<(IntentId, String), Outcome<IntentAs>>,
 }
 
 /// Maximum number of tasks in the cache; the least recently used one is dropped.

@@ -65,10 +65,10 @@ pub async fn list(
     filter: &MessageFilter,
 ) -> Outcome<MessagePage> {
     caller.require(Scope::ChannelsRead)?;
-    let now = ctx.now();
-    let visit = visit(ctx, caller, channel_id, now).await?;
+    let visit = visit(ctx, caller, channel_id).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
+    let now = ctx.now();
     let mut connection = ctx.pool.acquire().await?;
     let mut measure = Measure::of(caller);
     let mut messages =
@@ -100,11 +100,12 @@ pub async fn list(
 }
 
 /// Loads a channel for the caller, in one query with others that wait for theirs.
-async fn visit(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, now: Timestamp) -> Outcome<ChannelAccess> {
+async fn visit(ctx: &Ctx, caller: &Caller, channel_id: ChannelId) -> Outcome<ChannelAccess> {
     let read = |asked: Vec<(ChannelId, String)>| {
         Box::pin(async move {
             let mut connection = ctx.pool.acquire().await?;
-            visits(&mut connection, &asked, now).await
+            // Later than all who wait have come: no access that has ended before counts.
+            visits(&mut connection, &asked, ctx.now()).await
         })
     };
     let found = ctx.state.channels.load((channel_id, caller.agent.clone()), read).await?;
@@ -160,10 +161,10 @@ pub async fn wait(
 /// The message does not exist or is not for the caller.
 pub async fn get(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: MessageId) -> Outcome<Message> {
     caller.require(Scope::ChannelsRead)?;
-    let now = ctx.now();
-    let visit = visit(ctx, caller, channel_id, now).await?;
+    let visit = visit(ctx, caller, channel_id).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
+    let now = ctx.now();
     let mut connection = ctx.pool.acquire().await?;
     let message = rows::find(&mut connection, &visit.channel, id, now).await?;
     message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))

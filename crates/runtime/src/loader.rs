@@ -3,29 +3,37 @@
 //! One query for many keys costs little more than for one. Under load requests would otherwise wait for connections, or for a
 //! core; here they wait for a turn, and whoever gets it reads for all that wait. A request without others reads at once.
 //!
-//! Nothing runs in the background: a request reads for others within its own future. If that is dropped, or its query fails,
-//! each of the others reads for itself.
+//! Nothing runs in the background: a request reads for others within its own future. If that is dropped, its query fails or takes
+//! longer than [`PATIENCE`], each of the others reads for itself.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
-/// Queries at a time: with as many as that, a slow one does not stop the others.
+/// Queries at a time.
 const TURNS: usize = 4;
 
 /// Maximum number of keys in a query.
 const KEYS: usize = 64;
 
+/// How long a request waits for another one, and how long a query keeps its turn: a frozen connection stops nobody for longer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Requests that wait for values of type `V`.
 #[derive(Debug)]
 pub struct Loader<K, V> {
-    turns: Semaphore,
-    queue: Mutex<Queue<K, V>>,
+    queue: Arc<Mutex<Queue<K, V>>>,
+    patience: Duration,
 }
 
 #[derive(Debug)]
 struct Queue<K, V> {
+    /// Number of free turns. If there is one, nobody waits.
+    free: usize,
     /// The requests that wait, by rising number.
     waiting: VecDeque<Waiting<K, V>>,
     /// Number of the next request.
@@ -36,13 +44,53 @@ struct Queue<K, V> {
 struct Waiting<K, V> {
     number: u64,
     key: K,
-    answer: oneshot::Sender<Option<V>>,
+    reply: oneshot::Sender<Reply<K, V>>,
+}
+
+/// What a request waits for.
+#[derive(Debug)]
+enum Reply<K, V> {
+    /// Another one has read for it.
+    Value(Option<V>),
+    /// It may read.
+    Turn(Turn<K, V>),
+}
+
+/// A turn. Dropping it passes it to the first request that waits.
+#[derive(Debug)]
+struct Turn<K, V>(Arc<Mutex<Queue<K, V>>>);
+
+impl<K, V> Drop for Turn<K, V> {
+    fn drop(&mut self) {
+        let first = {
+            let mut queue = locked(&self.0);
+            let first = queue.waiting.pop_front();
+            if first.is_none() {
+                queue.free += 1;
+            }
+            first
+        };
+        if let Some(first) = first {
+            // If that one has left meanwhile, the turn that comes back is dropped, and passes on.
+            let _left = first.reply.send(Reply::Turn(Self(Arc::clone(&self.0))));
+        }
+    }
+}
+
+fn locked<K, V>(queue: &Mutex<Queue<K, V>>) -> MutexGuard<'_, Queue<K, V>> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<K, V> Default for Loader<K, V> {
     fn default() -> Self {
-        let queue = Queue { waiting: VecDeque::new(), next: 0 };
-        Self { turns: Semaphore::new(TURNS), queue: Mutex::new(queue) }
+        Self::patient(PATIENCE)
+    }
+}
+
+impl<K, V> Loader<K, V> {
+    fn patient(patience: Duration) -> Self {
+        let queue = Queue { free: TURNS, waiting: VecDeque::new(), next: 0 };
+        Self { queue: Arc::new(Mutex::new(queue)), patience }
     }
 }
 
@@ -51,106 +99,107 @@ impl<K: Clone, V> Loader<K, V> {
     /// place of its key.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Those of `read` for this key alone.
     pub async fn load<F, E>(&self, key: K, read: impl Fn(Vec<K>) -> F) -> Result<Option<V>, E>
     where
         F: Future<Output = Result<Vec<(usize, V)>, E>>,
     {
-        if let Ok(turn) = self.turns.try_acquire() {
-            return self.lead(turn, key, read).await;
-        }
-        let (mut place, mut answer) = self.wait(key.clone());
-        tokio::select! {
-            biased;
-            answered = &mut answer => {
-                if let Ok(value) = answered {
-                    return Ok(value);
+        let turn = match self.ask(&key) {
+            Ok(turn) => Some(turn),
+            Err((place, reply)) => {
+                let reply = timeout(self.patience, reply).await;
+                drop(place);
+                match reply {
+                    Ok(Ok(Reply::Value(value))) => return Ok(value),
+                    Ok(Ok(Reply::Turn(turn))) => Some(turn),
+                    // Whoever read for this request has failed or left, or nobody does in time.
+                    Ok(Err(_)) | Err(_) => None,
                 }
             }
-            // The semaphore is never closed.
-            Ok(turn) = self.turns.acquire() => {
-                if place.leave() {
-                    return self.lead(turn, key, read).await;
-                }
-                drop(turn);
-                if let Ok(value) = answer.await {
-                    return Ok(value);
-                }
-            }
+        };
+        if let Some(turn) = turn
+            && let Some(done) = lead(turn, key.clone(), &read, self.patience).await
+        {
+            return done;
         }
-        // Whoever read for this request has failed or left.
         let values = read(vec![key]).await?;
         Ok(values.into_iter().next().map(|(_, value)| value))
     }
 
-    /// Reads for the owner of a turn and for those that wait.
-    async fn lead<F, E>(
-        &self,
-        turn: SemaphorePermit<'_>,
-        key: K,
-        read: impl Fn(Vec<K>) -> F,
-    ) -> Result<Option<V>, E>
-    where
-        F: Future<Output = Result<Vec<(usize, V)>, E>>,
-    {
-        let others = self.take();
-        let keys = std::iter::once(key).chain(others.iter().map(|one| one.key.clone())).collect();
-        let read = read(keys).await;
-        drop(turn);
-        let mut values: Vec<Option<V>> = std::iter::repeat_with(|| None).take(others.len() + 1).collect();
-        for (place, value) in read? {
-            if let Some(slot) = values.get_mut(place) {
-                *slot = Some(value);
-            }
+    /// Takes a turn, or a place in the queue for one.
+    #[expect(clippy::type_complexity, reason = "the place and the reply that belong together")]
+    fn ask(&self, key: &K) -> Result<Turn<K, V>, (Place<'_, K, V>, oneshot::Receiver<Reply<K, V>>)> {
+        let mut queue = locked(&self.queue);
+        if queue.free > 0 {
+            queue.free -= 1;
+            return Ok(Turn(Arc::clone(&self.queue)));
         }
-        let mut values = values.into_iter();
-        let own = values.next().flatten();
-        for (other, value) in others.into_iter().zip(values) {
-            // Who has left needs no answer.
-            let _left = other.answer.send(value);
-        }
-        Ok(own)
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Queue<K, V>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the requests that wait, the first ones if they are too many.
-    fn take(&self) -> Vec<Waiting<K, V>> {
-        let mut queue = self.locked();
-        let many = queue.waiting.len().min(KEYS - 1);
-        queue.waiting.drain(..many).collect()
-    }
-
-    fn wait(&self, key: K) -> (Place<'_, K, V>, oneshot::Receiver<Option<V>>) {
-        let (sender, answer) = oneshot::channel();
-        let mut queue = self.locked();
+        let (sender, reply) = oneshot::channel();
         let number = queue.next;
         queue.next += 1;
-        queue.waiting.push_back(Waiting { number, key, answer: sender });
-        (Place { loader: self, number }, answer)
+        queue.waiting.push_back(Waiting { number, key: key.clone(), reply: sender });
+        Err((Place { queue: &self.queue, number }, reply))
     }
+}
+
+/// Reads for the owner of a turn and for those that wait; `None` if that failed and the owner has to read for itself, too.
+async fn lead<K: Clone, V, F, E>(
+    turn: Turn<K, V>,
+    key: K,
+    read: impl Fn(Vec<K>) -> F,
+    patience: Duration,
+) -> Option<Result<Option<V>, E>>
+where
+    F: Future<Output = Result<Vec<(usize, V)>, E>>,
+{
+    let mut others: Vec<_> = {
+        let mut queue = locked(&turn.0);
+        let count = queue.waiting.len().min(KEYS - 1);
+        queue.waiting.drain(..count).collect()
+    };
+    let shared = !others.is_empty();
+    let keys = std::iter::once(key).chain(others.iter().map(|one| one.key.clone())).collect();
+    let mut reading = pin!(read(keys));
+    let found = if let Ok(found) = timeout(patience, reading.as_mut()).await {
+        drop(turn);
+        found
+    } else {
+        others.clear();
+        drop(turn);
+        reading.await
+    };
+    let found = match found {
+        Ok(found) => found,
+        Err(_) if shared => return None,
+        Err(failure) => return Some(Err(failure)),
+    };
+    let mut values: Vec<Option<V>> = std::iter::repeat_with(|| None).take(others.len() + 1).collect();
+    for (place, value) in found {
+        if let Some(slot) = values.get_mut(place) {
+            *slot = Some(value);
+        }
+    }
+    let mut values = values.into_iter();
+    let own = values.next().flatten();
+    for (other, value) in others.into_iter().zip(values) {
+        // Who has left needs no answer.
+        let _left = other.reply.send(Reply::Value(value));
+    }
+    Some(Ok(own))
 }
 
 /// The place of a request in the queue. Dropping it leaves the queue.
-struct Place<'a, K: Clone, V> {
-    loader: &'a Loader<K, V>,
+struct Place<'a, K, V> {
+    queue: &'a Mutex<Queue<K, V>>,
     number: u64,
 }
 
-impl<K: Clone, V> Place<'_, K, V> {
-    /// Leaves the queue; returns whether nobody has read for the request yet.
-    fn leave(&mut self) -> bool {
-        let mut queue = self.loader.locked();
-        let found = queue.waiting.binary_search_by_key(&self.number, |one| one.number);
-        found.is_ok_and(|at| queue.waiting.remove(at).is_some())
-    }
-}
-
-impl<K: Clone, V> Drop for Place<'_, K, V> {
+impl<K, V> Drop for Place<'_, K, V> {
     fn drop(&mut self) {
-        self.leave();
+        let mut queue = locked(self.queue);
+        if let Ok(at) = queue.waiting.binary_search_by_key(&self.number, |one| one.number) {
+            queue.waiting.remove(at);
+        }
     }
 }
 
@@ -158,36 +207,45 @@ impl<K: Clone, V> Drop for Place<'_, K, V> {
 mod tests {
     use std::future::pending;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
 
+    use futures_util::future::join_all;
     use tokio::sync::Notify;
-    use tokio::time::timeout;
 
     use super::*;
 
     type Numbers = Loader<usize, usize>;
+    type Doubles = Result<Vec<(usize, usize)>, &'static str>;
+
+    const MOMENT: Duration = Duration::from_millis(10);
+
+    const LONG: Duration = Duration::from_mins(1);
 
     /// Returns the double of each even key.
-    fn doubles(keys: &[usize]) -> Vec<(usize, usize)> {
+    async fn double(keys: Vec<usize>) -> Doubles {
         let even = keys.iter().enumerate().filter(|(_, key)| *key % 2 == 0);
-        even.map(|(place, key)| (place, key * 2)).collect()
+        Ok(even.map(|(place, key)| (place, key * 2)).collect())
     }
 
-    async fn double(keys: Vec<usize>) -> Result<Vec<(usize, usize)>, &'static str> {
-        Ok(doubles(&keys))
-    }
-
-    async fn never(_keys: Vec<usize>) -> Result<Vec<(usize, usize)>, &'static str> {
+    async fn never(_keys: Vec<usize>) -> Doubles {
         pending().await
     }
 
     fn waiting(loader: &Numbers) -> usize {
-        loader.locked().waiting.len()
+        locked(&loader.queue).waiting.len()
+    }
+
+    /// Takes all turns.
+    fn occupy(loader: &Numbers) -> Vec<Turn<usize, usize>> {
+        (0..TURNS).map(|n| loader.ask(&n).ok().expect("a turn is free")).collect()
+    }
+
+    async fn is_busy<F: Future + Unpin>(future: &mut F) -> bool {
+        timeout(MOMENT, future).await.is_err()
     }
 
     #[tokio::test]
     async fn those_that_wait_share_queries() {
-        let (loader, go, queries) = (Numbers::default(), Notify::new(), AtomicUsize::new(0));
+        let (loader, go, queries) = (Numbers::patient(LONG), Notify::new(), AtomicUsize::new(0));
         let read = |keys: Vec<usize>| {
             queries.fetch_add(1, Ordering::Relaxed);
             let go = go.notified();
@@ -196,57 +254,83 @@ mod tests {
                 double(keys).await
             }
         };
-        // Four queries run, and behind them wait as many requests as two more have room for, of the same keys.
-        let count = TURNS + 2 * KEYS;
-        let loads = futures_util::future::join_all((0..count).map(|n| loader.load(n % 50, read)));
-        tokio::pin!(loads);
-        assert!(timeout(Duration::from_millis(10), loads.as_mut()).await.is_err());
+        // Behind the queries that run wait as many requests as two further ones have room for, some with equal keys. All turns
+        // become free at once.
+        let mut loads = Box::pin(join_all((0..TURNS + 2 * KEYS).map(|n| loader.load(n % 50, read))));
+        assert!(is_busy(&mut loads).await);
         assert_eq!((queries.load(Ordering::Relaxed), waiting(&loader)), (TURNS, 2 * KEYS));
-        let finish = async {
-            loop {
-                go.notify_waiters();
-                tokio::task::yield_now().await;
-            }
-        };
-        let answers = tokio::select! { answers = loads => answers, () = finish => unreachable!() };
-        for (n, answer) in answers.into_iter().enumerate() {
+        go.notify_waiters();
+        assert!(is_busy(&mut loads).await);
+        assert_eq!((queries.load(Ordering::Relaxed), waiting(&loader)), (2 * TURNS, 0));
+        go.notify_waiters();
+        for (n, answer) in loads.await.into_iter().enumerate() {
             let key = n % 50;
             assert_eq!(answer, Ok((key % 2 == 0).then_some(key * 2)), "{key}");
         }
-        assert!((TURNS + 2..=TURNS + 4).contains(&queries.load(Ordering::Relaxed)));
+        assert_eq!(locked(&loader.queue).free, TURNS);
     }
 
     #[tokio::test]
-    async fn a_failure_or_a_request_that_leaves_harms_no_other() {
-        let loader = Numbers::default();
-        let mut busy: Vec<_> = (0..TURNS).map(|n| Box::pin(loader.load(n, never))).collect();
-        let moment = Duration::from_millis(10);
-        assert!(timeout(moment, futures_util::future::join_all(&mut busy)).await.is_err());
-
-        // The first one leads and fails, the second one leads and leaves; the third reads for itself.
-        let fails = |keys: Vec<usize>| async move {
-            if keys.len() > 1 { Err("too many") } else { Ok(doubles(&keys)) }
+    async fn a_query_that_fails_for_many_is_repeated_for_each() {
+        let loader = Numbers::patient(LONG);
+        let mut turns = occupy(&loader);
+        let queries = AtomicUsize::new(0);
+        let fails = |keys: Vec<usize>| {
+            queries.fetch_add(1, Ordering::Relaxed);
+            async move { if keys.len() > 1 { Err("one is invalid") } else { double(keys).await } }
         };
-        let (first, second, third) = (loader.load(2, fails), loader.load(4, never), loader.load(6, double));
-        tokio::pin!(first, third);
-        let mut second = Box::pin(second);
-        assert!(timeout(moment, first.as_mut()).await.is_err());
-        assert!(timeout(moment, second.as_mut()).await.is_err());
-        assert!(timeout(moment, third.as_mut()).await.is_err());
-        assert_eq!(waiting(&loader), 3);
-        busy.pop();
-        assert_eq!(timeout(moment, first.as_mut()).await, Ok(Err("too many")));
-        assert!(timeout(moment, second.as_mut()).await.is_err());
-        drop(second);
-        assert_eq!(timeout(moment, third).await, Ok(Ok(Some(12))));
+        let mut loads = Box::pin(join_all([2, 4, 6].map(|key| loader.load(key, fails))));
+        assert!(is_busy(&mut loads).await);
+        turns.pop();
+        assert_eq!(loads.await, [Ok(Some(4)), Ok(Some(8)), Ok(Some(12))]);
+        assert_eq!(queries.load(Ordering::Relaxed), 4);
+        drop(turns);
+        let fails = |_keys: Vec<usize>| async { Doubles::Err("no database") };
+        assert_eq!(loader.load(8, fails).await, Err("no database"));
+        assert_eq!(locked(&loader.queue).free, TURNS);
+    }
 
-        // Those that leave while they wait are forgotten.
-        let mut more: Vec<_> = (0..TURNS).map(|n| Box::pin(loader.load(n, never))).collect();
-        assert!(timeout(moment, futures_util::future::join_all(&mut more)).await.is_err());
-        assert_eq!(waiting(&loader), 3);
-        drop(more);
+    #[tokio::test]
+    async fn a_request_that_leaves_harms_no_other() {
+        let loader = Numbers::patient(LONG);
+        let mut turns = occupy(&loader);
+        let mut first = Box::pin(loader.load(2, never));
+        let mut second = Box::pin(loader.load(4, double));
+        let mut third = Box::pin(loader.load(6, double));
+        assert!(is_busy(&mut first).await && is_busy(&mut second).await && is_busy(&mut third).await);
+        drop(second);
+        assert_eq!(waiting(&loader), 2, "who leaves is forgotten");
+        // The first one reads for the third one too, and leaves.
+        turns.pop();
+        assert!(is_busy(&mut first).await);
         assert_eq!(waiting(&loader), 0);
-        drop(busy);
-        assert_eq!(loader.load(8, double).await, Ok(Some(16)));
+        assert!(is_busy(&mut third).await);
+        drop(first);
+        assert_eq!(third.await, Ok(Some(12)));
+        // One leaves with a turn that it has not taken yet.
+        let mut fourth = Box::pin(loader.load(8, double));
+        turns.push(loader.ask(&0).ok().expect("the turn came back"));
+        assert!(is_busy(&mut fourth).await);
+        turns.pop();
+        drop(fourth);
+        drop(turns);
+        assert_eq!(waiting(&loader), 0);
+        assert_eq!(locked(&loader.queue).free, TURNS);
+    }
+
+    #[tokio::test]
+    async fn a_query_that_freezes_stops_others_for_a_moment_only() {
+        let loader = Numbers::patient(20 * MOMENT);
+        let mut frozen: Vec<_> = (0..TURNS).map(|n| Box::pin(loader.load(n, never))).collect();
+        for one in &mut frozen {
+            assert!(is_busy(one).await);
+        }
+        let mut frozen = Box::pin(join_all(frozen));
+        let answer =
+            tokio::select! { answer = loader.load(2, double) => answer, _ = &mut frozen => Ok(None) };
+        assert_eq!(answer, Ok(Some(4)));
+        while locked(&loader.queue).free < TURNS {
+            assert!(is_busy(&mut frozen).await);
+        }
     }
 }

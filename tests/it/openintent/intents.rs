@@ -1,6 +1,10 @@
 //! Intents (RFC-0001): creation, lookup, versioned patches, statuses.
 
+use entente_domain::access::Level;
+use entente_domain::ids::{ChannelId, IntentId};
 use entente_harness::{Setup, Value, World, json, send_number, talk};
+use entente_kernel::channels::access::visits;
+use entente_kernel::intents;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_intent_is_created_and_found() {
@@ -92,7 +96,7 @@ async fn reads_that_arrive_together_are_answered_each_for_its_reader() {
         "/intents/intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned(),
         "/channels/chan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/messages".to_owned(),
     ];
-    for (n, letters) in (0..).zip([0, 300_000, 3_000, 6_000, 9_000, 12_000]) {
+    for (n, letters) in (0..).zip([0, 300_000, 3_000, 6_000, 9_000, 20_000]) {
         let (intent, channel) = talk(&ada, json!({})).await;
         let state = json!({ "n": n, "text": "ü".repeat(letters) });
         let path = format!("/intents/{intent}");
@@ -122,6 +126,65 @@ async fn reads_that_arrive_together_are_answered_each_for_its_reader() {
         });
         futures_util::future::join_all(replies).await;
     }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_for_several_readers_has_each_value_at_its_place() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    world.agent("agent.bob").await;
+    let (open, open_channel) = talk(&ada, json!({})).await;
+    let (shut, shut_channel) = talk(&ada, json!({})).await;
+    ada.put(&format!("/intents/{shut}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    let large = json!({ "title": "large", "constraints": { "text": "ü".repeat(20_000) } });
+    let large = ada.post("/intents", large).await.ok()["id"].as_str().unwrap().to_owned();
+    let now = world.ctx().now();
+    let mut connection = world.ctx().pool.acquire().await.unwrap();
+
+    let asked = [
+        ("intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "agent.ada"),
+        (&*shut, "agent.bob"),
+        (&*open, "agent.bob"),
+        (&*large, "agent.ada"),
+        (&*shut, "agent.ada"),
+        (&*open, "agent.bob"),
+    ]
+    .map(|(id, agent)| (id.parse::<IntentId>().unwrap(), agent.to_owned()));
+    let mut found = intents::load_as(&mut connection, &asked, now).await.unwrap();
+    found.sort_by_key(|(place, _)| *place);
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|(place, found)| {
+            let (intent, access) = found.unwrap();
+            assert_eq!(intent.id, asked[place].0);
+            (place, access.level, access.granted)
+        })
+        .collect();
+    let admin = Some(Level::Admin);
+    let expected = [(1, None, false), (2, admin, false), (4, admin, true), (5, admin, false)];
+    assert_eq!(found, expected, "a large one is left out");
+    let alone = intents::load_as(&mut connection, &asked[3..4], now).await.unwrap();
+    assert_eq!(alone.len(), 1);
+
+    let asked = [
+        ("chan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "agent.ada"),
+        (&*shut_channel, "agent.bob"),
+        (&*open_channel, "agent.bob"),
+        (&*shut_channel, "agent.ada"),
+        (&*open_channel, "agent.ada"),
+    ]
+    .map(|(id, agent)| (id.parse::<ChannelId>().unwrap(), agent.to_owned()));
+    let found = visits(&mut connection, &asked, now).await.unwrap();
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|(place, access)| {
+            assert_eq!(access.channel.id, asked[place].0);
+            (place, access.manages)
+        })
+        .collect();
+    assert_eq!(found, [(2, false), (3, true), (4, true)]);
+    drop(connection);
     world.end().await;
 }
 

@@ -43,10 +43,10 @@ pub async fn find_all(
         r#"-- membership::find_all
          SELECT i.id, k.agent AS "agent!", i.created_by, i.status, a.default_policy AS "default_policy?",
                 (i.governance_policy IS NOT NULL) AS "governed!",
-                (coalesce(a.narrowed, false) OR EXISTS (
-                    SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id)) AS "has_entries!",
-                (coalesce(a.strict, false) AND NOT EXISTS (
-                    SELECT 1 FROM principals p WHERE p.id = k.agent AND p.kind <> 'agent')) AS "strict!",
+                (coalesce(a.narrowed, false) OR coalesce((
+                    SELECT true FROM acl_entries e WHERE e.intent_id = i.id LIMIT 1), false)) AS "has_entries!",
+                (coalesce(a.strict, false) AND NOT coalesce((
+                    SELECT true FROM principals p WHERE p.id = k.agent AND p.kind <> 'agent'), false)) AS "strict!",
                 own.permission AS "permission?", own.expires_at AS "expires_at?", s.role AS "role?"
          FROM UNNEST($1::uuid[], $2::text[]) AS k (intent_id, agent)
          JOIN intents i ON i.id = k.intent_id

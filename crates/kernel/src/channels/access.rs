@@ -1,5 +1,5 @@
 //! Access to a channel: the channel as one agent may see it, and the intent that it belongs to. Every operation on a
-//! channel, except sends, begins with [`visit`]; the hot path of sends reads many at once
+//! channel, except sends, begins with [`visit`], or [`visits`] for several readers; the hot path of sends has its own
 //! (`crates/openintent/src/messages/writer/`).
 
 use std::collections::HashMap;
