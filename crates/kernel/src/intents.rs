@@ -71,7 +71,7 @@ pub async fn load(conn: &mut PgConnection, id: IntentId) -> Outcome<Option<Inten
     row.map(Intent::try_from).transpose()
 }
 
-/// Maximum size of an intent that a query for several returns, in bytes of its texts. A larger one has a query of its own, so that
+/// Maximum size of an intent that a query for several returns, in bytes of its larger columns. A larger one has a query of its own, so that
 /// the others do not wait for it.
 const SHARED_BYTES: i32 = 32 * 1024;
 

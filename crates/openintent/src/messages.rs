@@ -104,7 +104,7 @@ async fn visit(ctx: &Ctx, caller: &Caller, channel_id: ChannelId) -> Outcome<Cha
     let read = |asked: Vec<(ChannelId, String)>| {
         Box::pin(async move {
             let mut connection = ctx.pool.acquire().await?;
-            // Later than all who wait have come: no access that has ended before counts.
+            // The time of the query, not of the request: access that ended while it waited does not count.
             visits(&mut connection, &asked, ctx.now()).await
         })
     };

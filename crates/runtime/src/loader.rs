@@ -3,8 +3,8 @@
 //! One query for many keys costs little more than for one. Under load requests would otherwise wait for connections, or for a
 //! core; here they wait for a turn, and whoever gets it reads for all that wait. A request without others reads at once.
 //!
-//! Nothing runs in the background: a request reads for others within its own future. If that is dropped, its query fails or takes
-//! longer than [`PATIENCE`], each of the others reads for itself.
+//! Nothing runs in the background: a request reads for others within its own future. If that is dropped or its query fails, each of
+//! the others reads for itself, and so does one that has waited for [`PATIENCE`].
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -14,13 +14,13 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// Queries at a time.
+/// Turns, each for a query at a time.
 const TURNS: usize = 4;
 
 /// Maximum number of keys in a query.
 const KEYS: usize = 64;
 
-/// How long a request waits for another one, and how long a query keeps its turn: a frozen connection stops nobody for longer.
+/// How long a request waits for others, and how long a query keeps its turn: a frozen connection stops nobody for longer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Requests that wait for values of type `V`.
@@ -106,24 +106,68 @@ impl<K: Clone, V> Loader<K, V> {
     {
         let turn = match self.ask(&key) {
             Ok(turn) => Some(turn),
-            Err((place, reply)) => {
-                let reply = timeout(self.patience, reply).await;
-                drop(place);
-                match reply {
-                    Ok(Ok(Reply::Value(value))) => return Ok(value),
-                    Ok(Ok(Reply::Turn(turn))) => Some(turn),
-                    // Whoever read for this request has failed or left, or nobody does in time.
-                    Ok(Err(_)) | Err(_) => None,
-                }
-            }
+            Err((mut place, reply)) => match timeout(self.patience, reply).await {
+                Ok(Ok(Reply::Value(value))) => return Ok(value),
+                Ok(Ok(Reply::Turn(turn))) => Some(turn),
+                // All turns are slow: one more query, also for those that wait behind.
+                Err(_late) if place.leave() => None,
+                // Whoever reads for this request has failed, left or is slow.
+                Ok(Err(_)) | Err(_) => return alone(key, read).await,
+            },
         };
-        if let Some(turn) = turn
-            && let Some(done) = lead(turn, key.clone(), &read, self.patience).await
-        {
+        if let Some(done) = self.lead(turn, key.clone(), &read).await {
             return done;
         }
-        let values = read(vec![key]).await?;
-        Ok(values.into_iter().next().map(|(_, value)| value))
+        alone(key, read).await
+    }
+
+    /// Reads a key, with those of the requests that wait; `None` if the query for several has failed at once, so that each has to
+    /// read for itself.
+    async fn lead<F, E>(
+        &self,
+        mut turn: Option<Turn<K, V>>,
+        key: K,
+        read: impl Fn(Vec<K>) -> F,
+    ) -> Option<Result<Option<V>, E>>
+    where
+        F: Future<Output = Result<Vec<(usize, V)>, E>>,
+    {
+        let mut others: Vec<_> = {
+            let mut queue = locked(&self.queue);
+            let count = queue.waiting.len().min(KEYS - 1);
+            queue.waiting.drain(..count).collect()
+        };
+        let shared = !others.is_empty();
+        let keys = std::iter::once(key).chain(others.iter().map(|one| one.key.clone())).collect();
+        let mut reading = pin!(read(keys));
+        let found = match timeout(self.patience, reading.as_mut()).await {
+            Ok(Err(_)) if shared => return None,
+            Ok(found) => found,
+            Err(_late) => {
+                // The others go on without this query.
+                others.clear();
+                drop(turn.take());
+                reading.await
+            }
+        };
+        drop(turn);
+        let found = match found {
+            Ok(found) => found,
+            Err(failure) => return Some(Err(failure)),
+        };
+        let mut values: Vec<Option<V>> = std::iter::repeat_with(|| None).take(others.len() + 1).collect();
+        for (place, value) in found {
+            if let Some(slot) = values.get_mut(place) {
+                *slot = Some(value);
+            }
+        }
+        let mut values = values.into_iter();
+        let own = values.next().flatten();
+        for (other, value) in others.into_iter().zip(values) {
+            // Who has left needs no answer.
+            let _left = other.reply.send(Reply::Value(value));
+        }
+        Some(Ok(own))
     }
 
     /// Takes a turn, or a place in the queue for one.
@@ -142,50 +186,13 @@ impl<K: Clone, V> Loader<K, V> {
     }
 }
 
-/// Reads for the owner of a turn and for those that wait; `None` if that failed and the owner has to read for itself, too.
-async fn lead<K: Clone, V, F, E>(
-    turn: Turn<K, V>,
-    key: K,
-    read: impl Fn(Vec<K>) -> F,
-    patience: Duration,
-) -> Option<Result<Option<V>, E>>
+/// Reads one key.
+async fn alone<K, V, F, E>(key: K, read: impl Fn(Vec<K>) -> F) -> Result<Option<V>, E>
 where
     F: Future<Output = Result<Vec<(usize, V)>, E>>,
 {
-    let mut others: Vec<_> = {
-        let mut queue = locked(&turn.0);
-        let count = queue.waiting.len().min(KEYS - 1);
-        queue.waiting.drain(..count).collect()
-    };
-    let shared = !others.is_empty();
-    let keys = std::iter::once(key).chain(others.iter().map(|one| one.key.clone())).collect();
-    let mut reading = pin!(read(keys));
-    let found = if let Ok(found) = timeout(patience, reading.as_mut()).await {
-        drop(turn);
-        found
-    } else {
-        others.clear();
-        drop(turn);
-        reading.await
-    };
-    let found = match found {
-        Ok(found) => found,
-        Err(_) if shared => return None,
-        Err(failure) => return Some(Err(failure)),
-    };
-    let mut values: Vec<Option<V>> = std::iter::repeat_with(|| None).take(others.len() + 1).collect();
-    for (place, value) in found {
-        if let Some(slot) = values.get_mut(place) {
-            *slot = Some(value);
-        }
-    }
-    let mut values = values.into_iter();
-    let own = values.next().flatten();
-    for (other, value) in others.into_iter().zip(values) {
-        // Who has left needs no answer.
-        let _left = other.reply.send(Reply::Value(value));
-    }
-    Some(Ok(own))
+    let values = read(vec![key]).await?;
+    Ok(values.into_iter().next().map(|(_, value)| value))
 }
 
 /// The place of a request in the queue. Dropping it leaves the queue.
@@ -194,12 +201,18 @@ struct Place<'a, K, V> {
     number: u64,
 }
 
+impl<K, V> Place<'_, K, V> {
+    /// Leaves the queue; returns whether it was still there.
+    fn leave(&mut self) -> bool {
+        let mut queue = locked(self.queue);
+        let found = queue.waiting.binary_search_by_key(&self.number, |one| one.number);
+        found.is_ok_and(|at| queue.waiting.remove(at).is_some())
+    }
+}
+
 impl<K, V> Drop for Place<'_, K, V> {
     fn drop(&mut self) {
-        let mut queue = locked(self.queue);
-        if let Ok(at) = queue.waiting.binary_search_by_key(&self.number, |one| one.number) {
-            queue.waiting.remove(at);
-        }
+        self.leave();
     }
 }
 
@@ -245,9 +258,9 @@ mod tests {
 
     #[tokio::test]
     async fn those_that_wait_share_queries() {
-        let (loader, go, queries) = (Numbers::patient(LONG), Notify::new(), AtomicUsize::new(0));
+        let (loader, go, queries) = (Numbers::patient(LONG), Notify::new(), Mutex::new(Vec::new()));
         let read = |keys: Vec<usize>| {
-            queries.fetch_add(1, Ordering::Relaxed);
+            queries.lock().unwrap().push(keys.len());
             let go = go.notified();
             async move {
                 go.await;
@@ -258,10 +271,10 @@ mod tests {
         // become free at once.
         let mut loads = Box::pin(join_all((0..TURNS + 2 * KEYS).map(|n| loader.load(n % 50, read))));
         assert!(is_busy(&mut loads).await);
-        assert_eq!((queries.load(Ordering::Relaxed), waiting(&loader)), (TURNS, 2 * KEYS));
+        assert_eq!((queries.lock().unwrap().len(), waiting(&loader)), (TURNS, 2 * KEYS));
         go.notify_waiters();
         assert!(is_busy(&mut loads).await);
-        assert_eq!((queries.load(Ordering::Relaxed), waiting(&loader)), (2 * TURNS, 0));
+        assert_eq!(*queries.lock().unwrap(), [1, 1, 1, 1, KEYS, KEYS - 2, 1, 1]);
         go.notify_waiters();
         for (n, answer) in loads.await.into_iter().enumerate() {
             let key = n % 50;
@@ -321,16 +334,38 @@ mod tests {
     #[tokio::test]
     async fn a_query_that_freezes_stops_others_for_a_moment_only() {
         let loader = Numbers::patient(20 * MOMENT);
-        let mut frozen: Vec<_> = (0..TURNS).map(|n| Box::pin(loader.load(n, never))).collect();
-        for one in &mut frozen {
-            assert!(is_busy(one).await);
-        }
-        let mut frozen = Box::pin(join_all(frozen));
+        let mut frozen = Box::pin(join_all((0..TURNS).map(|n| loader.load(n, never))));
+        assert!(is_busy(&mut frozen).await);
         let answer =
             tokio::select! { answer = loader.load(2, double) => answer, _ = &mut frozen => Ok(None) };
         assert_eq!(answer, Ok(Some(4)));
+        let mut looks = 0;
         while locked(&loader.queue).free < TURNS {
             assert!(is_busy(&mut frozen).await);
+            looks += 1;
+            assert!(looks < 1_000, "they keep their turns");
         }
+    }
+
+    /// One that has waited long enough reads without a turn, for those behind it too; a slow query still has its answer.
+    #[tokio::test]
+    async fn without_turns_one_that_has_waited_reads_for_those_that_wait() {
+        let loader = Numbers::patient(20 * MOMENT);
+        let turns = occupy(&loader);
+        let queries = Mutex::new(Vec::new());
+        let read = |keys: Vec<usize>| {
+            queries.lock().unwrap().push(keys.len());
+            double(keys)
+        };
+        let answers = join_all([2, 4, 6].map(|key| loader.load(key, read))).await;
+        assert_eq!(answers, [Ok(Some(4)), Ok(Some(8)), Ok(Some(12))]);
+        assert_eq!(*queries.lock().unwrap(), [3]);
+        assert_eq!((waiting(&loader), turns.len()), (0, TURNS));
+        drop(turns);
+        let slow = |keys: Vec<usize>| async move {
+            tokio::time::sleep(30 * MOMENT).await;
+            double(keys).await
+        };
+        assert_eq!(loader.load(8, slow).await, Ok(Some(16)));
     }
 }

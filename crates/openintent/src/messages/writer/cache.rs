@@ -217,8 +217,8 @@ impl IntentCache {
                     c.status AS "status!", c.created_at AS "created_at!", c.closed_at,
                     c.message_count AS "message_count!", c.last_message_at, i.created_by AS intent_created_by,
                     i.governance_policy, k.last_seq, k.sequence, k.head_hash, k.last_at,
-                    (EXISTS (SELECT 1 FROM acls a WHERE a.intent_id = c.intent_id) OR EXISTS (
-                        SELECT 1 FROM acl_entries e WHERE e.intent_id = c.intent_id)) AS "listed!"
+                    coalesce((SELECT true FROM acls a WHERE a.intent_id = c.intent_id),
+                             (SELECT true FROM acl_entries e WHERE e.intent_id = c.intent_id LIMIT 1), false) AS "listed!"
              FROM channel_states c
              JOIN intents i ON i.id = c.intent_id
              CROSS JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = c.intent_id ORDER BY e.block DESC LIMIT 1) k
@@ -275,8 +275,8 @@ impl IntentCache {
         let rows = sqlx::query!(
             r#"-- cache::intents
              SELECT i.id, i.created_by, i.governance_policy, k.last_seq, k.sequence, k.head_hash, k.last_at,
-                    (EXISTS (SELECT 1 FROM acls a WHERE a.intent_id = i.id) OR EXISTS (
-                        SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id)) AS "listed!"
+                    coalesce((SELECT true FROM acls a WHERE a.intent_id = i.id),
+                             (SELECT true FROM acl_entries e WHERE e.intent_id = i.id LIMIT 1), false) AS "listed!"
              FROM intents i
              CROSS JOIN LATERAL (SELECT * FROM intent_clock e WHERE e.intent_id = i.id ORDER BY e.block DESC LIMIT 1) k
              WHERE i.id = ANY($1)"#,
