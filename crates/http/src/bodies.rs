@@ -1,7 +1,8 @@
 //! Time limits for bodies in both directions. A request body must arrive within a time limit, or the request fails. A
 //! large response is written in pieces, so that it is held in memory once. Slow readers are cut off: the operating
 //! system closes a connection that takes nothing for a while (`runtime/src/sockets.rs`), and this module closes one that takes too
-//! little of a large response; a stream of events has only the first limit. Bytes of request bodies are counted for the quotas of the caller's principal.
+//! little of a large response; a stream of events has only the first limit. Bytes of request bodies are counted for the quotas of
+//! the caller's principal.
 
 use std::cell::{Cell, OnceCell};
 use std::io;

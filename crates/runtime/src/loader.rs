@@ -1,7 +1,7 @@
 //! A loader: reads by key that are asked for while others run share the next query (the pattern of `DataLoader`).
 //!
 //! One query for many keys costs little more than for one. Under load requests would otherwise wait for connections, or for a
-//! core; here they wait for a turn, and whoever gets it reads for all that wait. A request without others reads at once.
+//! core; here they wait for a permit, and whoever gets it reads for all that wait. A request without others reads at once.
 //!
 //! Nothing runs in the background: a request reads for others within its own future. If that is dropped or its query fails, each of
 //! the others reads for itself, and so does one that has waited for [`PATIENCE`].
@@ -14,13 +14,13 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// Turns, each for a query at a time.
-const TURNS: usize = 4;
+/// Queries at a time, each with a permit.
+const PERMITS: usize = 4;
 
 /// Maximum number of keys in a query.
 const KEYS: usize = 64;
 
-/// How long a request waits for others, and how long a query keeps its turn: a frozen connection stops nobody for longer.
+/// How long a request waits for others, and how long a query keeps its permit: a frozen connection stops nobody for longer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Requests that wait for values of type `V`.
@@ -32,7 +32,7 @@ pub struct Loader<K, V> {
 
 #[derive(Debug)]
 struct Queue<K, V> {
-    /// Number of free turns. If there is one, nobody waits.
+    /// Number of free permits. If there is one, nobody waits.
     free: usize,
     /// The requests that wait, by rising number.
     waiting: VecDeque<Waiting<K, V>>,
@@ -53,14 +53,14 @@ enum Reply<K, V> {
     /// Another one has read for it.
     Value(Option<V>),
     /// It may read.
-    Turn(Turn<K, V>),
+    Permit(Permit<K, V>),
 }
 
-/// A turn. Dropping it passes it to the first request that waits.
+/// A permit. Dropping it passes it to the first request that waits.
 #[derive(Debug)]
-struct Turn<K, V>(Arc<Mutex<Queue<K, V>>>);
+struct Permit<K, V>(Arc<Mutex<Queue<K, V>>>);
 
-impl<K, V> Drop for Turn<K, V> {
+impl<K, V> Drop for Permit<K, V> {
     fn drop(&mut self) {
         let first = {
             let mut queue = locked(&self.0);
@@ -71,8 +71,8 @@ impl<K, V> Drop for Turn<K, V> {
             first
         };
         if let Some(first) = first {
-            // If that one has left meanwhile, the turn that comes back is dropped, and passes on.
-            let _left = first.reply.send(Reply::Turn(Self(Arc::clone(&self.0))));
+            // If that one has left meanwhile, the permit that comes back is dropped, and passes on.
+            let _left = first.reply.send(Reply::Permit(Self(Arc::clone(&self.0))));
         }
     }
 }
@@ -89,7 +89,7 @@ impl<K, V> Default for Loader<K, V> {
 
 impl<K, V> Loader<K, V> {
     fn patient(patience: Duration) -> Self {
-        let queue = Queue { free: TURNS, waiting: VecDeque::new(), next: 0 };
+        let queue = Queue { free: PERMITS, waiting: VecDeque::new(), next: 0 };
         Self { queue: Arc::new(Mutex::new(queue)), patience }
     }
 }
@@ -99,23 +99,23 @@ impl<K: Clone, V> Loader<K, V> {
     /// place of its key.
     ///
     /// # Errors
-    /// Those of `read` for this key alone.
+    /// Those of `read`.
     pub async fn load<F, E>(&self, key: K, read: impl Fn(Vec<K>) -> F) -> Result<Option<V>, E>
     where
         F: Future<Output = Result<Vec<(usize, V)>, E>>,
     {
-        let turn = match self.ask(&key) {
-            Ok(turn) => Some(turn),
+        let permit = match self.ask(&key) {
+            Ok(permit) => Some(permit),
             Err((mut place, reply)) => match timeout(self.patience, reply).await {
                 Ok(Ok(Reply::Value(value))) => return Ok(value),
-                Ok(Ok(Reply::Turn(turn))) => Some(turn),
-                // All turns are slow: one more query, also for those that wait behind.
+                Ok(Ok(Reply::Permit(permit))) => Some(permit),
+                // All permits are slow: one more query, also for those that wait behind.
                 Err(_late) if place.leave() => None,
                 // Whoever reads for this request has failed, left or is slow.
                 Ok(Err(_)) | Err(_) => return alone(key, read).await,
             },
         };
-        if let Some(done) = self.lead(turn, key.clone(), &read).await {
+        if let Some(done) = self.lead(permit, key.clone(), &read).await {
             return done;
         }
         alone(key, read).await
@@ -125,7 +125,7 @@ impl<K: Clone, V> Loader<K, V> {
     /// read for itself.
     async fn lead<F, E>(
         &self,
-        mut turn: Option<Turn<K, V>>,
+        mut permit: Option<Permit<K, V>>,
         key: K,
         read: impl Fn(Vec<K>) -> F,
     ) -> Option<Result<Option<V>, E>>
@@ -146,11 +146,11 @@ impl<K: Clone, V> Loader<K, V> {
             Err(_late) => {
                 // The others go on without this query.
                 others.clear();
-                drop(turn.take());
+                drop(permit.take());
                 reading.await
             }
         };
-        drop(turn);
+        drop(permit);
         let found = match found {
             Ok(found) => found,
             Err(failure) => return Some(Err(failure)),
@@ -170,13 +170,13 @@ impl<K: Clone, V> Loader<K, V> {
         Some(Ok(own))
     }
 
-    /// Takes a turn, or a place in the queue for one.
+    /// Takes a permit, or a place in the queue for one.
     #[expect(clippy::type_complexity, reason = "the place and the reply that belong together")]
-    fn ask(&self, key: &K) -> Result<Turn<K, V>, (Place<'_, K, V>, oneshot::Receiver<Reply<K, V>>)> {
+    fn ask(&self, key: &K) -> Result<Permit<K, V>, (Place<'_, K, V>, oneshot::Receiver<Reply<K, V>>)> {
         let mut queue = locked(&self.queue);
         if queue.free > 0 {
             queue.free -= 1;
-            return Ok(Turn(Arc::clone(&self.queue)));
+            return Ok(Permit(Arc::clone(&self.queue)));
         }
         let (sender, reply) = oneshot::channel();
         let number = queue.next;
@@ -247,9 +247,9 @@ mod tests {
         locked(&loader.queue).waiting.len()
     }
 
-    /// Takes all turns.
-    fn occupy(loader: &Numbers) -> Vec<Turn<usize, usize>> {
-        (0..TURNS).map(|n| loader.ask(&n).ok().expect("a turn is free")).collect()
+    /// Takes all permits.
+    fn occupy(loader: &Numbers) -> Vec<Permit<usize, usize>> {
+        (0..PERMITS).map(|n| loader.ask(&n).ok().expect("a permit is free")).collect()
     }
 
     async fn is_busy<F: Future + Unpin>(future: &mut F) -> bool {
@@ -267,11 +267,11 @@ mod tests {
                 double(keys).await
             }
         };
-        // Behind the queries that run wait as many requests as two further ones have room for, some with equal keys. All turns
+        // Behind the queries that run wait as many requests as two further ones have room for, some with equal keys. All permits
         // become free at once.
-        let mut loads = Box::pin(join_all((0..TURNS + 2 * KEYS).map(|n| loader.load(n % 50, read))));
+        let mut loads = Box::pin(join_all((0..PERMITS + 2 * KEYS).map(|n| loader.load(n % 50, read))));
         assert!(is_busy(&mut loads).await);
-        assert_eq!((queries.lock().unwrap().len(), waiting(&loader)), (TURNS, 2 * KEYS));
+        assert_eq!((queries.lock().unwrap().len(), waiting(&loader)), (PERMITS, 2 * KEYS));
         go.notify_waiters();
         assert!(is_busy(&mut loads).await);
         assert_eq!(*queries.lock().unwrap(), [1, 1, 1, 1, KEYS, KEYS - 2, 1, 1]);
@@ -280,13 +280,13 @@ mod tests {
             let key = n % 50;
             assert_eq!(answer, Ok((key % 2 == 0).then_some(key * 2)), "{key}");
         }
-        assert_eq!(locked(&loader.queue).free, TURNS);
+        assert_eq!(locked(&loader.queue).free, PERMITS);
     }
 
     #[tokio::test]
     async fn a_query_that_fails_for_many_is_repeated_for_each() {
         let loader = Numbers::patient(LONG);
-        let mut turns = occupy(&loader);
+        let mut permits = occupy(&loader);
         let queries = AtomicUsize::new(0);
         let fails = |keys: Vec<usize>| {
             queries.fetch_add(1, Ordering::Relaxed);
@@ -294,19 +294,19 @@ mod tests {
         };
         let mut loads = Box::pin(join_all([2, 4, 6].map(|key| loader.load(key, fails))));
         assert!(is_busy(&mut loads).await);
-        turns.pop();
+        permits.pop();
         assert_eq!(loads.await, [Ok(Some(4)), Ok(Some(8)), Ok(Some(12))]);
         assert_eq!(queries.load(Ordering::Relaxed), 4);
-        drop(turns);
+        drop(permits);
         let fails = |_keys: Vec<usize>| async { Doubles::Err("no database") };
         assert_eq!(loader.load(8, fails).await, Err("no database"));
-        assert_eq!(locked(&loader.queue).free, TURNS);
+        assert_eq!(locked(&loader.queue).free, PERMITS);
     }
 
     #[tokio::test]
     async fn a_request_that_leaves_harms_no_other() {
         let loader = Numbers::patient(LONG);
-        let mut turns = occupy(&loader);
+        let mut permits = occupy(&loader);
         let mut first = Box::pin(loader.load(2, never));
         let mut second = Box::pin(loader.load(4, double));
         let mut third = Box::pin(loader.load(6, double));
@@ -314,44 +314,44 @@ mod tests {
         drop(second);
         assert_eq!(waiting(&loader), 2, "who leaves is forgotten");
         // The first one reads for the third one too, and leaves.
-        turns.pop();
+        permits.pop();
         assert!(is_busy(&mut first).await);
         assert_eq!(waiting(&loader), 0);
         assert!(is_busy(&mut third).await);
         drop(first);
         assert_eq!(third.await, Ok(Some(12)));
-        // One leaves with a turn that it has not taken yet.
+        // One leaves with a permit that it has not taken yet.
         let mut fourth = Box::pin(loader.load(8, double));
-        turns.push(loader.ask(&0).ok().expect("the turn came back"));
+        permits.push(loader.ask(&0).ok().expect("the permit came back"));
         assert!(is_busy(&mut fourth).await);
-        turns.pop();
+        permits.pop();
         drop(fourth);
-        drop(turns);
+        drop(permits);
         assert_eq!(waiting(&loader), 0);
-        assert_eq!(locked(&loader.queue).free, TURNS);
+        assert_eq!(locked(&loader.queue).free, PERMITS);
     }
 
     #[tokio::test]
     async fn a_query_that_freezes_stops_others_for_a_moment_only() {
         let loader = Numbers::patient(20 * MOMENT);
-        let mut frozen = Box::pin(join_all((0..TURNS).map(|n| loader.load(n, never))));
+        let mut frozen = Box::pin(join_all((0..PERMITS).map(|n| loader.load(n, never))));
         assert!(is_busy(&mut frozen).await);
         let answer =
             tokio::select! { answer = loader.load(2, double) => answer, _ = &mut frozen => Ok(None) };
         assert_eq!(answer, Ok(Some(4)));
         let mut looks = 0;
-        while locked(&loader.queue).free < TURNS {
+        while locked(&loader.queue).free < PERMITS {
             assert!(is_busy(&mut frozen).await);
             looks += 1;
-            assert!(looks < 1_000, "they keep their turns");
+            assert!(looks < 1_000, "they keep their permits");
         }
     }
 
-    /// One that has waited long enough reads without a turn, for those behind it too; a slow query still has its answer.
+    /// One that has waited long enough reads without a permit, for those behind it too; a slow query still has its answer.
     #[tokio::test]
-    async fn without_turns_one_that_has_waited_reads_for_those_that_wait() {
+    async fn without_permits_one_that_has_waited_reads_for_those_that_wait() {
         let loader = Numbers::patient(20 * MOMENT);
-        let turns = occupy(&loader);
+        let permits = occupy(&loader);
         let queries = Mutex::new(Vec::new());
         let read = |keys: Vec<usize>| {
             queries.lock().unwrap().push(keys.len());
@@ -360,8 +360,8 @@ mod tests {
         let answers = join_all([2, 4, 6].map(|key| loader.load(key, read))).await;
         assert_eq!(answers, [Ok(Some(4)), Ok(Some(8)), Ok(Some(12))]);
         assert_eq!(*queries.lock().unwrap(), [3]);
-        assert_eq!((waiting(&loader), turns.len()), (0, TURNS));
-        drop(turns);
+        assert_eq!((waiting(&loader), permits.len()), (0, PERMITS));
+        drop(permits);
         let slow = |keys: Vec<usize>| async move {
             tokio::time::sleep(30 * MOMENT).await;
             double(keys).await

@@ -89,6 +89,9 @@ pub async fn visits(
     let channels = load_all(conn, &asked.iter().map(|(id, _)| *id).collect::<Vec<_>>()).await?;
     let channels: HashMap<ChannelId, Channel> =
         channels.into_iter().map(|channel| (channel.id, channel)).collect();
+    if channels.is_empty() {
+        return Ok(Vec::new());
+    }
     let members: Vec<(IntentId, &str)> = asked
         .iter()
         .filter_map(|(id, agent)| channels.get(id).map(|channel| (channel.intent_id, agent.as_str())))
