@@ -52,6 +52,7 @@ use entente_store::engine::Reliance;
 use entente_store::migrate::SchemaError;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
+use tokio::time::timeout_at;
 use tracing::{info, warn};
 
 pub(crate) use self::database::patiently;
@@ -225,6 +226,8 @@ pub struct Server {
     /// The listening socket, which is closed first on shutdown.
     gate: TcpListener,
     connections: Arc<Connections>,
+    /// Time limit for requests in flight on shutdown.
+    drain: Duration,
     spans: Option<Arc<Spans>>,
     pools: [Pool; 7],
 }
@@ -293,6 +296,7 @@ impl Server {
             senders,
             bridging,
             connections: Arc::clone(&shared.connections),
+            drain: config.drain,
             api: shared,
             tasks,
             http,
@@ -318,7 +322,12 @@ impl Server {
         sockets::close(&self.gate, &self.http).await;
         self.tasks.draining().cancel();
         self.connections.quiet().await;
-        self.http.stop(true).await;
+        // The threads of the HTTP server end one by one, and with each the connections to the database that were opened on it, which
+        // a request on another thread may be using.
+        let until = tokio::time::Instant::now() + self.drain;
+        let is_idle = timeout_at(until, self.connections.idle()).await.is_ok();
+        // What is left then is bytes that their readers have not taken.
+        let _unread = timeout_at(until, self.http.stop(is_idle)).await;
         if let Err(failure) = background::sweeps::Sweep::KeyUses.run(&self.ctx).await {
             warn!(error = %failure, "the last uses of keys were not written down");
         }

@@ -18,6 +18,7 @@ mod readers;
 mod spending;
 mod turns;
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub struct Run {
     /// Whether all kills are done.
     pub done: AtomicBool,
+    /// Number of messages on the channel, and when it was known: once all of them are acknowledged.
+    pub listed: OnceLock<(usize, Instant)>,
     /// Number of retries.
     pub retries: AtomicU64,
     /// Number of acknowledgements.
@@ -50,6 +53,11 @@ pub struct Run {
 impl Run {
     pub fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
+    }
+
+    /// Whether a reader that has received so many messages waits for no more: it has all, or has waited long enough.
+    fn is_heard(&self, count: usize) -> bool {
+        self.listed.get().is_some_and(|(all, at)| count >= *all || at.elapsed() > PATIENCE)
     }
 
     /// Posts until the answer has one of these statuses; while things die, nothing but 503 may be answered instead.

@@ -206,16 +206,24 @@ async def test_the_server_judges_leases_and_budgets(server, name):
 
 @looped
 async def test_an_agent_rotates_a_credential(server, name):
+    told = asyncio.Event()
+
     async def agent(input, ctx):
         [found] = ctx.credentials
         with pytest.raises(arcp.InvalidRequestError):
             await ctx.rotate_credential("another", "value")
         await ctx.rotate_credential(found.id, "the-new-value")
+        # The end of the job revokes the value, and a session that learns of the rotation only then is told none.
+        await told.wait()
         return [found.value != "the-new-value", ctx.credentials[0].value, found.constraints.model_use]
 
     async with serving(server.url, {name: agent}) as runtime, session(runtime, features=("model.use", "provisioned_credentials")) as ann:
         handle = await ann.submit(agent=name, lease_request={"model.use": ["small"]})
-        rotated = [event["body"] async for event in handle.events() if event["kind"] == "status"]
+        rotated = []
+        async for event in handle.events():
+            if event["kind"] == "status":
+                rotated.append(event["body"])
+                told.set()
         assert (await handle.done).result == [True, "the-new-value", ["small"]]
     assert rotated == [{"phase": "credential_rotated", "id": handle.credentials[0].id, "value": "the-new-value"}]
 

@@ -25,6 +25,7 @@ use entente_kernel::{Grant, LargeAnswer, Quotas};
 use futures_util::{Stream, StreamExt as _, stream};
 use tokio::time::{Instant, timeout_at};
 
+use super::connections::InFlight;
 use super::error::Problem;
 
 /// Bytes of a response passed to the connection at once: half of its buffer.
@@ -158,8 +159,13 @@ pub fn hold(response: &mut ServiceResponse<BoxBody>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Returns the response; a large one is written in pieces, with `time` allowed for each page's worth of bytes.
-pub fn unhurried(mut response: ServiceResponse<BoxBody>, time: Duration) -> ServiceResponse<BoxBody> {
+/// Returns the response; a large one is written in pieces, with `time` allowed for each page's worth of bytes. One that is streamed
+/// may still read, so its request is in flight until it is written.
+pub fn unhurried(
+    mut response: ServiceResponse<BoxBody>,
+    time: Duration,
+    request: InFlight,
+) -> ServiceResponse<BoxBody> {
     let large = response.response_mut().extensions_mut().remove::<LargeAnswer>();
     response.map_body(|_head, body| match body.try_into_bytes() {
         Ok(bytes) if bytes.len() > PIECE => {
@@ -168,8 +174,33 @@ pub fn unhurried(mut response: ServiceResponse<BoxBody>, time: Duration) -> Serv
             BoxBody::new(LargeBody { bytes, deadline, _large: large })
         }
         Ok(bytes) => BoxBody::new(bytes),
-        Err(body) => body,
+        Err(body) => BoxBody::new(StreamedBody { body, _request: request }),
     })
+}
+
+/// The body of a streamed response.
+struct StreamedBody {
+    body: BoxBody,
+    _request: InFlight,
+}
+
+impl MessageBody for StreamedBody {
+    type Error = <BoxBody as MessageBody>::Error;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_next(context)
+    }
+
+    fn try_into_bytes(self) -> Result<Bytes, Self> {
+        Err(self)
+    }
 }
 
 /// The body of a large response, written in pieces.

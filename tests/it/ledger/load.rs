@@ -106,10 +106,10 @@ impl Load {
         let any = &self.servers[0];
         let ledger: Vec<Entry> = join_all(self.senders).await.into_iter().flat_map(Result::unwrap).collect();
         let listed = check_channel(any, &self.channel, &ledger).await;
+        let _first = self.run.listed.set((listed.len(), Instant::now()));
         let mut all_heard = Vec::new();
         for reader in self.readers {
-            let heard =
-                tokio::time::timeout(PATIENCE, reader).await.expect("a reader never heard the end").unwrap();
+            let heard = tokio::time::timeout(2 * PATIENCE, reader).await.expect("a reader hangs").unwrap();
             check_reader(&heard, &listed);
             all_heard.push(heard);
         }

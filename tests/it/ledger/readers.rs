@@ -14,7 +14,7 @@ pub struct Heard {
     pub breaks: u32,
 }
 
-/// After the kills, a reader is finished when nothing arrives for this long.
+/// A reader that has all messages is finished when nothing more arrives for this long.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Pause before another attempt.
@@ -29,8 +29,8 @@ pub async fn follow(run: Arc<Run>, client: Client, path: String, mut stream: Sse
                 heard.ids.push(event.data["id"].as_str().unwrap().to_owned());
             }
             Ok(Some(_)) => {}
-            Err(_silence) if run.is_done() => return heard,
-            Err(_silence) => {}
+            Err(_silence) if run.is_heard(heard.ids.len()) => return heard,
+            Err(_silence) => println!("{path}: nothing for {SILENCE:?} after {} messages", heard.ids.len()),
             Ok(None) => {
                 assert!(!stream.ended_cleanly(), "a stream never ends cleanly (OI-11.4.1)");
                 stream = again(&client, &path, stream.last_id.as_deref()).await;
@@ -63,7 +63,8 @@ pub async fn poll(run: Arc<Run>, client: Client, channel: String) -> Heard {
                 let ids = page.as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap().to_owned());
                 let before = heard.ids.len();
                 heard.ids.extend(ids);
-                quiet = if run.is_done() && heard.ids.len() == before { quiet + 1 } else { 0 };
+                let is_quiet = heard.ids.len() == before && run.is_heard(before);
+                quiet = if is_quiet { quiet + 1 } else { 0 };
             }
             _ => {
                 heard.breaks += 1;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use sqlx::{Connection as _, Executor as _, PgConnection};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -88,7 +89,9 @@ async fn who_waits_is_answered_when_the_server_stops() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     let began = Instant::now();
     server.terminate();
-    assert_eq!(polled.await.unwrap().ok(), json!([]));
+    let polled = polled.await.unwrap();
+    assert_eq!(polled.status, 200, "{polled:?}, and the server wrote:\n{}", place.log());
+    assert_eq!(polled.ok(), json!([]));
     assert_eq!(asked.await.unwrap().ok()["outcome"], "interrupted", "the request still waits");
     assert!(server.ended().await.success());
     assert!(began.elapsed() < Duration::from_secs(5), "stopping took {:?}", began.elapsed());
@@ -105,6 +108,48 @@ async fn rest(connection: &mut TcpStream) -> String {
     let mut text = Vec::new();
     connection.read_to_end(&mut text).await.expect("the connection is closed, not reset");
     String::from_utf8(text).unwrap()
+}
+
+/// Sends requests at once, each on a connection of its own, so that all threads of the server use connections to the database.
+async fn burst(address: SocketAddr, path: &str) {
+    let asks = (0..16).map(|_| async {
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        ask(&mut connection, path).await;
+        assert!(connection.read(&mut [0; 4096]).await.unwrap() > 0);
+    });
+    join_all(asks).await;
+}
+
+/// The connections to the database are shared by the threads of the HTTP server, and each belongs to the thread that opened it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_without_requests_ends_no_request_of_another() {
+    let url = Cluster::get().url(&Cluster::get().fresh_database().await);
+    let place = Place::new("drain");
+    let (mut server, _) = Launch::shared(&place, &url).with("ENTENTE_WORKERS", "2").start().await;
+    let (_, channel) = talk(&server.client(KEY), json!({})).await;
+    let list = format!("/channels/{channel}/messages");
+    burst(server.address, &list).await;
+    // Two threads take connections in turn, so these requests are all on the same one.
+    let mut waiting = Vec::new();
+    for _ in 0..8 {
+        let others = TcpStream::connect(server.address).await.unwrap();
+        let mut connection = TcpStream::connect(server.address).await.unwrap();
+        ask(&mut connection, &format!("{list}?since=cur_5&wait=60")).await;
+        waiting.push(connection);
+        drop(others);
+    }
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    burst(server.address, &list).await;
+    let mut lock = PgConnection::connect(&url).await.unwrap();
+    lock.execute("BEGIN; LOCK TABLE channels IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    server.terminate();
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    lock.execute("COMMIT").await.unwrap();
+    for mut connection in waiting {
+        let answer = rest(&mut connection).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}, and the server wrote:\n{}", place.log());
+    }
+    assert!(server.ended().await.success());
 }
 
 /// Connects, sends one request and disconnects, repeatedly until `over`. Returns the number of responses. A refused
