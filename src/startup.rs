@@ -52,7 +52,7 @@ use entente_store::engine::Reliance;
 use entente_store::migrate::SchemaError;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
-use tokio::time::timeout_at;
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 pub(crate) use self::database::patiently;
@@ -70,6 +70,10 @@ use crate::config::Config;
 
 /// Concurrently held refused subscriptions (OI-11.4.2).
 const HELD: usize = 1_024;
+
+/// Time that statements in flight may take before the threads end that their connections belong to: longer than a request waits
+/// for a lock.
+const STATEMENTS_END: Duration = Duration::from_secs(4);
 
 /// Time that tasks may take to end after the last request.
 const TASKS_END: Duration = Duration::from_secs(10);
@@ -226,8 +230,6 @@ pub struct Server {
     /// The listening socket, which is closed first on shutdown.
     gate: TcpListener,
     connections: Arc<Connections>,
-    /// Time limit for requests in flight on shutdown.
-    drain: Duration,
     spans: Option<Arc<Spans>>,
     pools: [Pool; 7],
 }
@@ -296,7 +298,6 @@ impl Server {
             senders,
             bridging,
             connections: Arc::clone(&shared.connections),
-            drain: config.drain,
             api: shared,
             tasks,
             http,
@@ -322,12 +323,12 @@ impl Server {
         sockets::close(&self.gate, &self.http).await;
         self.tasks.draining().cancel();
         self.connections.quiet().await;
-        // The threads of the HTTP server end one by one, and with each the connections to the database that were opened on it, which
-        // a request on another thread may be using.
-        let until = tokio::time::Instant::now() + self.drain;
-        let is_idle = timeout_at(until, self.connections.idle()).await.is_ok();
-        // What is left then is bytes that their readers have not taken.
-        let _unread = timeout_at(until, self.http.stop(is_idle)).await;
+        let [requests, ..] = &self.pools;
+        // The threads of the HTTP server end one by one, and with each the connections that it opened, which another one may be using.
+        if timeout(STATEMENTS_END, requests.settled()).await.is_err() {
+            warn!("some statements take long; they may be broken off");
+        }
+        self.http.stop(true).await;
         if let Err(failure) = background::sweeps::Sweep::KeyUses.run(&self.ctx).await {
             warn!(error = %failure, "the last uses of keys were not written down");
         }

@@ -25,7 +25,6 @@ use entente_kernel::{Grant, LargeAnswer, Quotas};
 use futures_util::{Stream, StreamExt as _, stream};
 use tokio::time::{Instant, timeout_at};
 
-use super::connections::InFlight;
 use super::error::Problem;
 
 /// Bytes of a response passed to the connection at once: half of its buffer.
@@ -159,13 +158,8 @@ pub fn hold(response: &mut ServiceResponse<BoxBody>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Returns the response; a large one is written in pieces, with `time` allowed for each page's worth of bytes. One that is streamed
-/// may still read, so its request is in flight until it is written.
-pub fn unhurried(
-    mut response: ServiceResponse<BoxBody>,
-    time: Duration,
-    request: InFlight,
-) -> ServiceResponse<BoxBody> {
+/// Returns the response; a large one is written in pieces, with `time` allowed for each page's worth of bytes.
+pub fn unhurried(mut response: ServiceResponse<BoxBody>, time: Duration) -> ServiceResponse<BoxBody> {
     let large = response.response_mut().extensions_mut().remove::<LargeAnswer>();
     response.map_body(|_head, body| match body.try_into_bytes() {
         Ok(bytes) if bytes.len() > PIECE => {
@@ -174,33 +168,8 @@ pub fn unhurried(
             BoxBody::new(LargeBody { bytes, deadline, _large: large })
         }
         Ok(bytes) => BoxBody::new(bytes),
-        Err(body) => BoxBody::new(StreamedBody { body, _request: request }),
+        Err(body) => body,
     })
-}
-
-/// The body of a streamed response.
-struct StreamedBody {
-    body: BoxBody,
-    _request: InFlight,
-}
-
-impl MessageBody for StreamedBody {
-    type Error = <BoxBody as MessageBody>::Error;
-
-    fn size(&self) -> BodySize {
-        self.body.size()
-    }
-
-    fn poll_next(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_next(context)
-    }
-
-    fn try_into_bytes(self) -> Result<Bytes, Self> {
-        Err(self)
-    }
 }
 
 /// The body of a large response, written in pieces.

@@ -1,6 +1,5 @@
 //! Tracks open connections and their last use, so that a stopping server does not close a connection on which its
-//! client is about to send another request, and the requests in flight, whose end it waits for. Requests themselves are handled
-//! by `middleware`.
+//! client is about to send another request. Requests themselves are handled by `middleware`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
-use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// A client active this recently is expected to send another request. A client silent for longer may find its
 /// connection closed as it sends, as with every stopping server (RFC 9112 §9.5): it sends again, with its
@@ -32,16 +29,12 @@ pub struct Connections {
     arrivals: AtomicU64,
     next: AtomicU64,
     open: Mutex<HashMap<u64, Arc<AtomicU64>>>,
-    in_flight: TaskTracker,
 }
-
-/// A request in flight: until its handler has ended, whether or not its client is still there, and a streamed body is written.
-pub type InFlight = TaskTrackerToken;
 
 impl Default for Connections {
     fn default() -> Self {
         let (arrivals, next) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { start: Instant::now(), arrivals, next, open: Mutex::default(), in_flight: TaskTracker::new() }
+        Self { start: Instant::now(), arrivals, next, open: Mutex::default() }
     }
 }
 
@@ -60,18 +53,6 @@ impl Connections {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(id, Arc::clone(&used));
         Connection { id, used, list: Arc::clone(self) }
-    }
-
-    /// Counts a request until the returned value is dropped.
-    #[must_use]
-    pub fn request(&self) -> InFlight {
-        self.in_flight.token()
-    }
-
-    /// Waits until no request is in flight.
-    pub async fn idle(&self) {
-        self.in_flight.close();
-        self.in_flight.wait().await;
     }
 
     /// Waits, at most two seconds, until no request has arrived for a moment and every recently active client has

@@ -98,12 +98,8 @@ async fn handle(
     let watch = Watch::default();
     request.extensions_mut().insert(watch.clone());
     let unheard = unheard(api.clone(), id.clone(), began);
-    let in_flight = api.as_ref().map(|api| api.connections.request());
-    let counted = in_flight.clone();
-    let handler = Box::pin(async move {
-        let _counted = counted;
-        deadlines::request(fences::request(AssertUnwindSafe(next.call(request)).catch_unwind())).await
-    });
+    let handler =
+        Box::pin(deadlines::request(fences::request(AssertUnwindSafe(next.call(request)).catch_unwind())));
     let caught = UnderWay::new(handler, unheard, watch, api.as_ref().map(|api| api.tasks.clone())).await;
     let mut response = match caught {
         Ok(Ok(passed)) => passed?.map_into_boxed_body(),
@@ -128,7 +124,7 @@ async fn handle(
     adorn(response.headers_mut(), &id, rate);
     response = unknown::announce(response);
     response = representation::chosen(response).await;
-    if let (Some(api), Some(in_flight)) = (api, in_flight) {
+    if let Some(api) = api {
         let draining = api.draining.is_cancelled();
         if draining {
             // The next request would meet a closing connection, and not every client retries.
@@ -140,7 +136,7 @@ async fn handle(
         let status = response.status().as_u16();
         account(&api, response.request(), Ended { status, waited, began }, &id, span);
         pin_to_tls(&mut response, api.limits.hsts_seconds);
-        response = bodies::unhurried(response, api.limits.write, in_flight);
+        response = bodies::unhurried(response, api.limits.write);
     }
     Ok(head::bodiless(response))
 }

@@ -114,7 +114,7 @@ pub fn is_disconnected(error: &sqlx::Error) -> bool {
 /// Creates a pool of connections for requests; it connects on first use.
 ///
 /// When `leaving` is cancelled, the threads that serve requests end along with the connections that they
-/// opened: from then on every connection is tested before use.
+/// opened: from then on each thread uses only connections that it opens itself.
 #[must_use]
 pub fn pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> Pool {
     waiting(Work::Requests, route.into(), &LED, connections, ACQUIRE_TIMEOUT, leaving)
@@ -211,8 +211,12 @@ fn waiting(
         })
         .before_acquire(move |connection, meta| {
             let waits = confirmations.are_missing().then(|| confirmations.clone());
-            let unsure = meta.idle_for > TEST_AFTER_IDLE || leaving.is_cancelled() || waits.is_some();
+            let (unsure, leaving) =
+                (meta.idle_for > TEST_AFTER_IDLE || waits.is_some(), leaving.is_cancelled());
             Box::pin(async move {
+                if leaving {
+                    return Ok(false);
+                }
                 if let Some(confirmations) = waits {
                     confirmations.wait().await;
                 }

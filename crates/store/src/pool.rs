@@ -6,10 +6,15 @@
 //!
 //! A statement whose future is dropped half-way, without the mark of doubt, leaves its connection to the next user, whose
 //! statement waits until PostgreSQL has ended the abandoned one.
+//!
+//! A connection belongs to the runtime that opened it. Each thread that serves requests has its own, and all threads share the
+//! connections. When the server stops, these threads end one by one. So from then on ([`Shared::leaving`]) a thread uses only
+//! connections that it opened since, and what is in use at that moment is waited for ([`Pool::settled`]).
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use entente_runtime::deadlines::doubtful;
@@ -30,6 +35,8 @@ use sqlx_core::transaction::TransactionManager as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::beginning::Beginning;
 use crate::confirmations::Confirmations;
@@ -58,8 +65,10 @@ struct Shared {
     patience: Duration,
     /// Connections that can be used at once; those used last are at the back.
     ready: Mutex<VecDeque<Opened>>,
-    /// Ends the list: the threads that connections belong to end.
+    /// The threads that connections belong to end soon.
     leaving: CancellationToken,
+    /// Uses of connections that were taken before.
+    before: TaskTracker,
     confirmations: Confirmations,
 }
 
@@ -70,6 +79,16 @@ struct Opened {
     /// When `sqlx` gave it out.
     taken_at: Instant,
     used_at: Instant,
+    /// The thread that it was opened on, if the pool was leaving already.
+    thread: Option<ThreadId>,
+}
+
+/// The use of a connection, until it is dropped.
+#[derive(Debug)]
+struct Use {
+    _permit: OwnedSemaphorePermit,
+    /// Counts it among those from before the pool was leaving.
+    _before: Option<TaskTrackerToken>,
 }
 
 /// A connection in use. Dropping it returns it to its pool.
@@ -78,8 +97,8 @@ pub struct PooledConnection {
     /// Present until it is dropped.
     opened: Option<Opened>,
     pool: Pool,
-    /// Released after the connection is back.
-    _permit: OwnedSemaphorePermit,
+    /// Ends after the connection is back.
+    _use: Use,
 }
 
 /// A transaction on a connection of a pool. Dropping it rolls it back, and makes the pool test the connection before its next
@@ -137,7 +156,7 @@ impl DerefMut for WriteConnection {
 #[derive(Debug)]
 pub struct PooledListener {
     listener: PgListener,
-    _permit: OwnedSemaphorePermit,
+    _use: Use,
 }
 
 impl Pool {
@@ -154,6 +173,7 @@ impl Pool {
             connections,
             ready: Mutex::default(),
             leaving: leaving.clone(),
+            before: TaskTracker::new(),
             confirmations: confirmations.clone(),
         }))
     }
@@ -172,8 +192,8 @@ impl Pool {
     /// # Errors
     /// None becomes free in time, the database cannot be reached, or the pool is closed.
     pub async fn acquire(&self) -> Result<PooledConnection, sqlx::Error> {
-        let (opened, permit) = self.take().await?;
-        Ok(PooledConnection { opened: Some(opened), pool: self.clone(), _permit: permit })
+        let (opened, in_use) = self.take().await?;
+        Ok(PooledConnection { opened: Some(opened), pool: self.clone(), _use: in_use })
     }
 
     /// Takes a connection for single statements that write. They need no transaction, unless the current work has fences
@@ -215,12 +235,12 @@ impl Pool {
     /// As [`Self::acquire`]; the statement fails, or begins no transaction.
     pub async fn begin_unfenced(&self, statement: impl SqlSafeStr) -> Result<PooledTransaction, sqlx::Error> {
         let statement = statement.into_sql_str();
-        let (opened, permit) = self.take().await?;
+        let (opened, in_use) = self.take().await?;
         // `sqlx` rolls back what is dropped after it has begun. What is dropped while it begins it leaves open, and the statements
         // of the connection's next user would not be committed.
         let mut beginning = Candidate(Some(opened));
         let begun = beginning.begin(statement).await;
-        let connection = PooledConnection { opened: beginning.0.take(), pool: self.clone(), _permit: permit };
+        let connection = PooledConnection { opened: beginning.0.take(), pool: self.clone(), _use: in_use };
         begun?;
         Ok(PooledTransaction { connection, is_open: true })
     }
@@ -230,7 +250,7 @@ impl Pool {
     /// # Errors
     /// As [`Self::acquire`].
     pub async fn detached(&self) -> Result<PgConnection, sqlx::Error> {
-        let (opened, _permit) = self.take().await?;
+        let (opened, _use) = self.take().await?;
         Ok(opened.connection.detach())
     }
 
@@ -239,28 +259,38 @@ impl Pool {
     /// # Errors
     /// As [`Self::acquire`].
     pub async fn listener(&self) -> Result<PooledListener, sqlx::Error> {
-        let (opened, permit) = self.take().await?;
+        let (opened, in_use) = self.take().await?;
         // Back to `sqlx`, so that one is free there for the listener, which connects again by itself.
         drop(opened);
         let listener = PgListener::connect_with(&self.0.connections).await?;
-        Ok(PooledListener { listener, _permit: permit })
+        Ok(PooledListener { listener, _use: in_use })
     }
 
-    async fn take(&self) -> Result<(Opened, OwnedSemaphorePermit), sqlx::Error> {
+    async fn take(&self) -> Result<(Opened, Use), sqlx::Error> {
         let permit = timeout(self.0.patience, Arc::clone(&self.0.permits).acquire_owned()).await;
         let permit = permit.map_err(|_late| sqlx::Error::PoolTimedOut)?;
         let permit = permit.map_err(|_closed| sqlx::Error::PoolClosed)?;
+        let before = (!self.0.leaving.is_cancelled()).then(|| self.0.before.token());
+        let in_use = Use { _permit: permit, _before: before };
         let began = Instant::now();
         while let Some(candidate) = self.candidate() {
             if let Some(opened) = candidate.tested().await {
-                return Ok((opened, permit));
+                return Ok((opened, in_use));
             }
             if began.elapsed() > self.0.patience {
                 return Err(sqlx::Error::PoolTimedOut);
             }
         }
+        // `sqlx` gives out only new ones then.
+        let thread = self.0.leaving.is_cancelled().then(|| thread::current().id());
         let (connection, now) = (self.0.connections.acquire().await?, Instant::now());
-        Ok((Opened { connection, taken_at: now, used_at: now }, permit))
+        Ok((Opened { connection, taken_at: now, used_at: now, thread }, in_use))
+    }
+
+    /// Waits, once the pool is leaving, until no connection is in use that was taken before.
+    pub async fn settled(&self) {
+        self.0.before.close();
+        self.0.before.wait().await;
     }
 
     /// Closes the pool, and waits until all of its connections are back and closed.
@@ -277,7 +307,8 @@ impl Pool {
         self.0.connections.connect_options()
     }
 
-    /// Takes the connection that was used last, and closes those that nobody has needed for long.
+    /// Takes the connection that was used last, and closes those that nobody has needed for long, or that may belong to another
+    /// thread while the pool is leaving.
     fn candidate(&self) -> Option<Candidate> {
         let mut ready = self.0.ready();
         if !self.0.is_sure() {
@@ -286,6 +317,20 @@ impl Pool {
             // Those just used go back to `sqlx`, which tests them; the others may not even answer.
             close_all(all.into_iter().filter(Opened::is_idle));
             return None;
+        }
+        if self.0.leaving.is_cancelled() {
+            let (before, since): (VecDeque<_>, VecDeque<_>) =
+                ready.drain(..).partition(|opened| opened.thread.is_none());
+            *ready = since;
+            let here = Some(thread::current().id());
+            let own = ready.iter().rposition(|opened| opened.thread == here);
+            let own = own.and_then(|place| ready.remove(place));
+            // One that is ready for another thread makes room for a new one.
+            let is_full = self.0.connections.size() >= self.0.connections.options().get_max_connections();
+            let other = if own.is_none() && is_full { ready.pop_front() } else { None };
+            drop(ready);
+            close_all(before.into_iter().chain(other));
+            return own.map(|opened| Candidate(Some(opened)));
         }
         let unneeded = ready.iter().take_while(|opened| opened.used_at.elapsed() > NEEDED).count();
         let unneeded: Vec<Opened> = ready.drain(..unneeded).collect();
@@ -344,7 +389,7 @@ impl Shared {
 
     /// Whether connections may be used without a test.
     fn is_sure(&self) -> bool {
-        !self.leaving.is_cancelled() && !self.confirmations.are_missing() && !doubtful()
+        !self.confirmations.are_missing() && !doubtful()
     }
 }
 
@@ -354,7 +399,8 @@ impl Drop for PooledConnection {
         let shared = &self.pool.0;
         // An abandoned statement sets the mark of doubt; an unsent rollback waits in the buffer.
         let is_clean = shared.is_sure() && !opened.connection.should_flush();
-        if is_clean && opened.taken_at.elapsed() < STEADY_USE {
+        let is_lasting = opened.thread.is_some() || !shared.leaving.is_cancelled();
+        if is_clean && is_lasting && opened.taken_at.elapsed() < STEADY_USE {
             opened.used_at = Instant::now();
             let mut ready = shared.ready();
             // Under the lock: a pool that closes meanwhile empties the list after it has closed the permits.

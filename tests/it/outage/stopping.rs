@@ -77,21 +77,29 @@ async fn a_restart_under_load_fails_no_request() {
 async fn who_waits_is_answered_when_the_server_stops() {
     let url = Cluster::get().url(&Cluster::get().fresh_database().await);
     let place = Place::new("drain");
-    let (mut server, _) = Launch::shared(&place, &url).start().await;
+    // Fewer connections to the database than requests on each thread.
+    let launch =
+        Launch::shared(&place, &url).with("ENTENTE_WORKERS", "2").with("ENTENTE_DATABASE_CONNECTIONS", "5");
+    let (mut server, _) = launch.start().await;
     let any = server.client(KEY);
     let (_, channel) = talk(&any, json!({})).await;
     let poll = format!("/channels/{channel}/messages?since=cur_5&wait=60");
-    let (polled, asked) = (any.clone(), any.clone());
-    let polled = tokio::spawn(async move { polled.get(&poll).await });
-    let ask = format!("/channels/{channel}/ask");
+    let polls = (0..32).map(|_| {
+        let (any, poll) = (any.clone(), poll.clone());
+        tokio::spawn(async move { any.get(&poll).await })
+    });
+    let polls: Vec<_> = polls.collect();
+    let (ask, asker) = (format!("/channels/{channel}/ask"), any.clone());
     let asked =
-        tokio::spawn(async move { asked.post(&ask, json!({ "to": "agent.bob", "timeout": 60 })).await });
+        tokio::spawn(async move { asker.post(&ask, json!({ "to": "agent.bob", "timeout": 60 })).await });
     tokio::time::sleep(Duration::from_millis(500)).await;
     let began = Instant::now();
     server.terminate();
-    let polled = polled.await.unwrap();
-    assert_eq!(polled.status, 200, "{polled:?}, and the server wrote:\n{}", place.log());
-    assert_eq!(polled.ok(), json!([]));
+    for polled in join_all(polls).await {
+        let polled = polled.unwrap();
+        assert_eq!(polled.status, 200, "{polled:?}, and the server wrote:\n{}", place.log());
+        assert_eq!(polled.ok(), json!([]));
+    }
     assert_eq!(asked.await.unwrap().ok()["outcome"], "interrupted", "the request still waits");
     assert!(server.ended().await.success());
     assert!(began.elapsed() < Duration::from_secs(5), "stopping took {:?}", began.elapsed());
@@ -120,7 +128,7 @@ async fn burst(address: SocketAddr, path: &str) {
     join_all(asks).await;
 }
 
-/// The connections to the database are shared by the threads of the HTTP server, and each belongs to the thread that opened it.
+/// The threads of the HTTP server share the connections to the database, and each belongs to the thread that opened it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_without_requests_ends_no_request_of_another() {
     let url = Cluster::get().url(&Cluster::get().fresh_database().await);
@@ -142,6 +150,16 @@ async fn a_thread_without_requests_ends_no_request_of_another() {
     burst(server.address, &list).await;
     let mut lock = PgConnection::connect(&url).await.unwrap();
     lock.execute("BEGIN; LOCK TABLE channels IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    // These have a connection of either thread already; those that wait take theirs after the server is told to stop.
+    for _ in 0..3 {
+        let others = TcpStream::connect(server.address).await.unwrap();
+        let mut connection = TcpStream::connect(server.address).await.unwrap();
+        ask(&mut connection, &list).await;
+        waiting.push(connection);
+        drop(others);
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let began = Instant::now();
     server.terminate();
     tokio::time::sleep(Duration::from_millis(700)).await;
     lock.execute("COMMIT").await.unwrap();
@@ -150,6 +168,7 @@ async fn a_thread_without_requests_ends_no_request_of_another() {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}, and the server wrote:\n{}", place.log());
     }
     assert!(server.ended().await.success());
+    assert!(began.elapsed() < Duration::from_secs(5), "stopping took {:?}", began.elapsed());
 }
 
 /// Connects, sends one request and disconnects, repeatedly until `over`. Returns the number of responses. A refused
