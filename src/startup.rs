@@ -323,9 +323,11 @@ impl Server {
         sockets::close(&self.gate, &self.http).await;
         self.tasks.draining().cancel();
         self.connections.quiet().await;
-        let [requests, ..] = &self.pools;
         // The threads of the HTTP server end one by one, and with each the connections that it opened, which another one may be using.
-        if timeout(STATEMENTS_END, requests.settled()).await.is_err() {
+        self.tasks.leaving().cancel();
+        let [requests, _, _, messages, _, _, main] = &self.pools;
+        let settled = async { tokio::join!(requests.settled(), messages.settled(), main.settled()) };
+        if timeout(STATEMENTS_END, settled).await.is_err() {
             warn!("some statements take long; they may be broken off");
         }
         self.http.stop(true).await;

@@ -45,7 +45,7 @@ impl Pools {
         // Writers of messages, jobs and envelopes.
         let writers = u32::try_from(config.commit_writers * 3).unwrap_or(u32::MAX);
         let (session, shared) = (|| routes.session.clone(), || routes.transactions.clone());
-        let leaving = tasks.draining();
+        let leaving = tasks.leaving();
         let pools = Self {
             // Includes the lanes of jobs and envelopes that wait for locks; those of messages are added
             // below.

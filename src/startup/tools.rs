@@ -30,7 +30,7 @@ pub(super) fn start(
 ) -> Result<(CallQueue, Pool), StartError> {
     let (desk, orders) = CallQueue::new();
     let egress = Egress::to_tools(&ctx.openintent.state.vaults.allowed, trust).map_err(StartError::Egress)?;
-    let pool = entente_store::pool(route, TOOL_CONNECTIONS, tasks.draining());
+    let pool = entente_store::pool(route, TOOL_CONNECTIONS, tasks.leaving());
     let ctx = ctx.with_pool(pool.clone());
     let (calling, orders) = (Calling::new(ctx, egress, tasks), Arc::new(Mutex::new(orders)));
     let all = tasks.clone();

@@ -77,6 +77,7 @@ impl Patience {
 pub struct Tasks {
     tracker: TaskTracker,
     draining: CancellationToken,
+    leaving: CancellationToken,
     stopping: CancellationToken,
     /// Cancelled when the time to stop is over: tasks that still run are dropped where they wait.
     over: CancellationToken,
@@ -101,6 +102,7 @@ impl Tasks {
         Self {
             tracker: TaskTracker::new(),
             draining: CancellationToken::new(),
+            leaving: CancellationToken::new(),
             stopping: CancellationToken::new(),
             over: CancellationToken::new(),
             failures: metrics.task_failures.clone(),
@@ -239,6 +241,12 @@ impl Tasks {
     #[must_use]
     pub fn draining(&self) -> &CancellationToken {
         &self.draining
+    }
+
+    /// Cancelled when the threads that serve requests end soon, and their runtimes with them.
+    #[must_use]
+    pub fn leaving(&self) -> &CancellationToken {
+        &self.leaving
     }
 
     /// Cancelled when no further requests arrive: tasks end.

@@ -113,8 +113,8 @@ pub fn is_disconnected(error: &sqlx::Error) -> bool {
 
 /// Creates a pool of connections for requests; it connects on first use.
 ///
-/// When `leaving` is cancelled, the threads that serve requests end along with the connections that they
-/// opened: from then on each thread uses only connections that it opens itself.
+/// When `leaving` is cancelled, the runtimes of the threads that serve requests end soon, along with the connections that they
+/// opened: from then on each runtime uses only connections that it opens itself.
 #[must_use]
 pub fn pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> Pool {
     waiting(Work::Requests, route.into(), &LED, connections, ACQUIRE_TIMEOUT, leaving)

@@ -7,14 +7,13 @@
 //! A statement whose future is dropped half-way, without the mark of doubt, leaves its connection to the next user, whose
 //! statement waits until PostgreSQL has ended the abandoned one.
 //!
-//! A connection belongs to the runtime that opened it. Each thread that serves requests has its own, and all threads share the
-//! connections. When the server stops, these threads end one by one. So from then on ([`Shared::leaving`]) a thread uses only
-//! connections that it opened since, and what is in use at that moment is waited for ([`Pool::settled`]).
+//! A connection belongs to the runtime that opened it. Each thread that serves requests has its own, and all share the connections.
+//! When the server stops, these runtimes end one by one. So shortly before ([`Shared::leaving`]) each begins to use only connections
+//! that it opens from then on, and what is in use at that moment is waited for ([`Pool::settled`]).
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use entente_runtime::deadlines::doubtful;
@@ -32,6 +31,7 @@ use sqlx::{
     AssertSqlSafe, Connection as _, Describe, Either, Execute, Executor, PgPool, Postgres, SqlSafeStr, SqlStr,
 };
 use sqlx_core::transaction::TransactionManager as _;
+use tokio::runtime::{self, Handle};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -65,7 +65,7 @@ struct Shared {
     patience: Duration,
     /// Connections that can be used at once; those used last are at the back.
     ready: Mutex<VecDeque<Opened>>,
-    /// The threads that connections belong to end soon.
+    /// The runtimes that connections belong to end soon.
     leaving: CancellationToken,
     /// Uses of connections that were taken before.
     before: TaskTracker,
@@ -79,8 +79,8 @@ struct Opened {
     /// When `sqlx` gave it out.
     taken_at: Instant,
     used_at: Instant,
-    /// The thread that it was opened on, if the pool was leaving already.
-    thread: Option<ThreadId>,
+    /// The runtime that opened it, if the pool was leaving already.
+    runtime: Option<runtime::Id>,
 }
 
 /// The use of a connection, until it is dropped.
@@ -88,7 +88,7 @@ struct Opened {
 struct Use {
     _permit: OwnedSemaphorePermit,
     /// Counts it among those from before the pool was leaving.
-    _before: Option<TaskTrackerToken>,
+    before: Option<TaskTrackerToken>,
 }
 
 /// A connection in use. Dropping it returns it to its pool.
@@ -259,7 +259,9 @@ impl Pool {
     /// # Errors
     /// As [`Self::acquire`].
     pub async fn listener(&self) -> Result<PooledListener, sqlx::Error> {
-        let (opened, in_use) = self.take().await?;
+        let (opened, mut in_use) = self.take().await?;
+        // It is used as long as the server runs, and nobody waits for its end.
+        in_use.before = None;
         // Back to `sqlx`, so that one is free there for the listener, which connects again by itself.
         drop(opened);
         let listener = PgListener::connect_with(&self.0.connections).await?;
@@ -270,8 +272,10 @@ impl Pool {
         let permit = timeout(self.0.patience, Arc::clone(&self.0.permits).acquire_owned()).await;
         let permit = permit.map_err(|_late| sqlx::Error::PoolTimedOut)?;
         let permit = permit.map_err(|_closed| sqlx::Error::PoolClosed)?;
-        let before = (!self.0.leaving.is_cancelled()).then(|| self.0.before.token());
-        let in_use = Use { _permit: permit, _before: before };
+        // Counted first: whoever looks after the pool began to leave sees all that may not know it.
+        let counted = self.0.before.token();
+        let in_use =
+            Use { _permit: permit, before: Some(counted).filter(|_| !self.0.leaving.is_cancelled()) };
         let began = Instant::now();
         while let Some(candidate) = self.candidate() {
             if let Some(opened) = candidate.tested().await {
@@ -282,9 +286,9 @@ impl Pool {
             }
         }
         // `sqlx` gives out only new ones then.
-        let thread = self.0.leaving.is_cancelled().then(|| thread::current().id());
+        let runtime = self.0.leaving.is_cancelled().then(|| Handle::current().id());
         let (connection, now) = (self.0.connections.acquire().await?, Instant::now());
-        Ok((Opened { connection, taken_at: now, used_at: now, thread }, in_use))
+        Ok((Opened { connection, taken_at: now, used_at: now, runtime }, in_use))
     }
 
     /// Waits, once the pool is leaving, until no connection is in use that was taken before.
@@ -307,8 +311,8 @@ impl Pool {
         self.0.connections.connect_options()
     }
 
-    /// Takes the connection that was used last, and closes those that nobody has needed for long, or that may belong to another
-    /// thread while the pool is leaving.
+    /// Takes the connection that was used last, and closes those that nobody has needed for long, or, while the pool is leaving, that may
+    /// belong to another runtime.
     fn candidate(&self) -> Option<Candidate> {
         let mut ready = self.0.ready();
         if !self.0.is_sure() {
@@ -319,17 +323,18 @@ impl Pool {
             return None;
         }
         if self.0.leaving.is_cancelled() {
-            let (before, since): (VecDeque<_>, VecDeque<_>) =
-                ready.drain(..).partition(|opened| opened.thread.is_none());
-            *ready = since;
-            let here = Some(thread::current().id());
-            let own = ready.iter().rposition(|opened| opened.thread == here);
+            let (mut others, own): (VecDeque<_>, VecDeque<_>) =
+                ready.drain(..).partition(|opened| opened.runtime.is_none());
+            *ready = own;
+            let here = Some(Handle::current().id());
+            let own = ready.iter().rposition(|opened| opened.runtime == here);
             let own = own.and_then(|place| ready.remove(place));
-            // One that is ready for another thread makes room for a new one.
-            let is_full = self.0.connections.size() >= self.0.connections.options().get_max_connections();
-            let other = if own.is_none() && is_full { ready.pop_front() } else { None };
+            // Room for new ones: those that lie ready for other runtimes and the permits in use are together no more than there may be.
+            while own.is_none() && ready.len() > self.0.permits.available_permits() {
+                others.extend(ready.pop_front());
+            }
             drop(ready);
-            close_all(before.into_iter().chain(other));
+            close_all(others);
             return own.map(|opened| Candidate(Some(opened)));
         }
         let unneeded = ready.iter().take_while(|opened| opened.used_at.elapsed() > NEEDED).count();
@@ -399,7 +404,7 @@ impl Drop for PooledConnection {
         let shared = &self.pool.0;
         // An abandoned statement sets the mark of doubt; an unsent rollback waits in the buffer.
         let is_clean = shared.is_sure() && !opened.connection.should_flush();
-        let is_lasting = opened.thread.is_some() || !shared.leaving.is_cancelled();
+        let is_lasting = opened.runtime.is_some() || !shared.leaving.is_cancelled();
         if is_clean && is_lasting && opened.taken_at.elapsed() < STEADY_USE {
             opened.used_at = Instant::now();
             let mut ready = shared.ready();
