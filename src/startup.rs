@@ -52,7 +52,6 @@ use entente_store::engine::Reliance;
 use entente_store::migrate::SchemaError;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 use tracing::{info, warn};
 
 pub(crate) use self::database::patiently;
@@ -70,10 +69,6 @@ use crate::config::Config;
 
 /// Concurrently held refused subscriptions (OI-11.4.2).
 const HELD: usize = 1_024;
-
-/// Time that statements in flight may take before the threads end that their connections belong to: longer than a request waits
-/// for a lock.
-const STATEMENTS_END: Duration = Duration::from_secs(4);
 
 /// Time that tasks may take to end after the last request.
 const TASKS_END: Duration = Duration::from_secs(10);
@@ -326,10 +321,7 @@ impl Server {
         // The threads of the HTTP server end one by one, and with each the connections that it opened, which another one may be using.
         self.tasks.leaving().cancel();
         let [requests, _, _, messages, _, _, main] = &self.pools;
-        let settled = async { tokio::join!(requests.settled(), messages.settled(), main.settled()) };
-        if timeout(STATEMENTS_END, settled).await.is_err() {
-            warn!("some statements take long; they may be broken off");
-        }
+        database::settle([requests, messages, main]).await;
         self.http.stop(true).await;
         if let Err(failure) = background::sweeps::Sweep::KeyUses.run(&self.ctx).await {
             warn!(error = %failure, "the last uses of keys were not written down");

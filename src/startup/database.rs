@@ -7,6 +7,7 @@ use entente_kernel::{AppError, Outcome};
 use entente_store::Pool;
 use entente_store::engine;
 use entente_store::private::Private;
+use futures_util::future::join_all;
 use sqlx::postgres::PgConnectOptions;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
@@ -23,6 +24,16 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// Time limit for closing a pool: its connections are notified, but may not answer.
 const POOL_END: Duration = Duration::from_secs(5);
+
+/// Time limit for statements in flight: longer than a request waits for a lock.
+const STATEMENTS_END: Duration = Duration::from_secs(4);
+
+/// Waits for the statements in flight, before the threads end that their connections belong to.
+pub(super) async fn settle(pools: [&Pool; 3]) {
+    if timeout(STATEMENTS_END, join_all(pools.map(Pool::settled))).await.is_err() {
+        warn!("some statements take long; they may be broken off");
+    }
+}
 
 /// Closes the pools.
 pub(super) async fn leave(pools: impl IntoIterator<Item = Pool>) {

@@ -194,3 +194,41 @@ async fn large_values_are_compressed_with_lz4_unless_somebody_chose_otherwise() 
     let chosen = options.options([("default_toast_compression", "pglz")]);
     assert_eq!(compression(chosen).await, "pglz");
 }
+
+/// Runs work on a thread with a runtime of its own, which ends with it.
+async fn elsewhere<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(work)
+    };
+    tokio::task::spawn_blocking(run).await.unwrap()
+}
+
+#[tokio::test]
+async fn while_the_threads_end_each_runtime_uses_its_own_connections() {
+    let database = Cluster::get().fresh_database().await;
+    let leaving = CancellationToken::new();
+    let pool = entente_store::pool(Cluster::get().options(&database), 1, &leaving);
+    let other = pool.clone();
+    let shared = elsewhere(async move { pid(&other).await }).await;
+    let in_use = pool.acquire().await.unwrap();
+    leaving.cancel();
+    // What is in use is waited for.
+    assert!(timeout(Duration::from_millis(100), pool.settled()).await.is_err());
+    drop(in_use);
+    timeout(Duration::from_secs(1), pool.settled()).await.unwrap();
+    let own = pid(&pool).await;
+    assert_ne!(own, shared);
+    // One that is ready for another runtime makes room.
+    let other = pool.clone();
+    let theirs = elsewhere(async move {
+        let (first, second) = (pid(&other).await, pid(&other).await);
+        // Other tests of this process abandon statements; then nothing is ready.
+        assert!(first == second || doubtful(), "a runtime uses its own again");
+        second
+    });
+    assert_ne!(theirs.await, own);
+    assert_ne!(pid(&pool).await, own);
+    timeout(Duration::from_secs(1), pool.settled()).await.unwrap();
+    pool.close().await;
+}
