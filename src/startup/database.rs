@@ -25,8 +25,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// Time limit for closing a pool: its connections are notified, but may not answer.
 const POOL_END: Duration = Duration::from_secs(5);
 
-/// Time limit for statements in flight: longer than a request waits for a lock.
-const STATEMENTS_END: Duration = Duration::from_secs(4);
+/// Time limit for statements in flight. Most end at once; under a lock they may take longer, and a stop does not.
+const STATEMENTS_END: Duration = Duration::from_secs(2);
 
 /// Waits for the statements in flight, before the threads end that their connections belong to.
 pub(super) async fn settle(pools: [&Pool; 3]) {
