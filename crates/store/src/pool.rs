@@ -272,7 +272,7 @@ impl Pool {
         let permit = timeout(self.0.patience, Arc::clone(&self.0.permits).acquire_owned()).await;
         let permit = permit.map_err(|_late| sqlx::Error::PoolTimedOut)?;
         let permit = permit.map_err(|_closed| sqlx::Error::PoolClosed)?;
-        // Counted first: whoever looks after the pool began to leave sees all that may not know it.
+        // Counted before it asks, so that `settled` misses no use that may have an earlier connection.
         let counted = self.0.before.token();
         let in_use =
             Use { _permit: permit, before: Some(counted).filter(|_| !self.0.leaving.is_cancelled()) };
@@ -329,7 +329,7 @@ impl Pool {
             let here = Some(Handle::current().id());
             let own = ready.iter().rposition(|opened| opened.runtime == here);
             let own = own.and_then(|place| ready.remove(place));
-            // Room for new ones: those that lie ready for other runtimes and the permits in use are together no more than there may be.
+            // Room for a new one: each permit in use may need a connection, and those ready for other runtimes take up the rest.
             while own.is_none() && ready.len() > self.0.permits.available_permits() {
                 others.extend(ready.pop_front());
             }
