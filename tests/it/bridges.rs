@@ -20,7 +20,7 @@ async fn bridged() -> (World, [Client; 3], Hand) {
     let hand = Hand::of(&world.any(), "x@1.0.0").await;
     let bridge = json!({ "kind": "jobs", "entity": "agent.bob", "intents": ["ops.**"], "agent": "x@1.0.0" });
     let set = admin.put("/aee/bridges/ops", bridge).await.ok();
-    assert_eq!((&set["problem"], &set["acts_as"]), (&Value::Null, &json!("service.dev")));
+    assert_eq!((&set["problem"], &set["acts_as"]), (&Value::Null, &json!("service.bootstrap")));
     (world, [ada, bob, admin], hand)
 }
 
@@ -58,7 +58,7 @@ async fn a_task_becomes_a_job_and_its_events_come_back() {
         mail(&bob, "agent.bob").await.into_iter().map(|(_, envelope)| envelope["id"].clone()).collect();
     assert_eq!(left, ["envelope-2", "envelope-3"], "what became a job was taken out, and nothing else");
     let job = hand.one().await;
-    assert_eq!((&job["input"], &job["principal"]), (&json!({ "n": 1 }), &json!("service.dev")));
+    assert_eq!((&job["input"], &job["principal"]), (&json!({ "n": 1 }), &json!("service.bootstrap")));
     assert_eq!(job["trace_id"], trace);
     let asked: i64 =
         count(&world, "SELECT extract(epoch FROM deadline - created_at)::bigint FROM jobs").await;

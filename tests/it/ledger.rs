@@ -40,6 +40,8 @@ pub struct Run {
     pub done: AtomicBool,
     /// Number of messages on the channel, and when it was known: once all of them are acknowledged.
     pub listed: OnceLock<(usize, Instant)>,
+    /// Whether all envelopes are acknowledged.
+    pub posted: AtomicBool,
     /// Number of retries.
     pub retries: AtomicU64,
     /// Number of acknowledgements.
@@ -61,9 +63,15 @@ impl Run {
     }
 
     /// Posts until the answer has one of these statuses; while things die, nothing but 503 may be answered instead.
+    ///
+    /// The time limit begins when nothing dies any more: on a slow machine a restart takes seconds, and the next kill comes half a
+    /// second after it.
     async fn acknowledged(&self, client: &Client, path: &str, body: &Value, statuses: &[u16]) -> Reply {
-        let began = Instant::now();
+        let mut began = Instant::now();
         loop {
+            if !self.is_done() {
+                began = Instant::now();
+            }
             match client.try_send("POST", path, Some(body.to_string())).await {
                 Some(reply) if statuses.contains(&reply.status) => {
                     self.acknowledged.fetch_add(1, Ordering::AcqRel);

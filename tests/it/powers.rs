@@ -92,7 +92,7 @@ async fn a_key_without_a_word_may_do_all_but_manage() {
     // The key sees its own principal and keys, and no others.
     assert_eq!(made.client.get("/principals/agent.ada").await.ok()["id"], "agent.ada");
     assert_eq!(made.client.get("/principals/agent.ada/keys").await.ok().as_array().unwrap().len(), 1);
-    made.client.get("/principals/service.dev/keys").await.refused(403, "scope_missing");
+    made.client.get("/principals/service.bootstrap/keys").await.refused(403, "scope_missing");
     made.client.get("/principals/agent.nobody").await.refused(403, "scope_missing");
     world.end().await;
 }
@@ -205,10 +205,10 @@ async fn no_key_makes_a_stronger_one() {
     make("agent.abel", json!({})).await.refused(403, "scope_missing");
     // It cannot give the right to act as agents outside its own globs, neither by a glob nor as a key of that
     // principal.
-    for wide in ["*", "agent.*", "agent.b", "a*", "service.dev", "human.eve"] {
+    for wide in ["*", "agent.*", "agent.b", "a*", "service.bootstrap", "human.eve"] {
         make("agent.abel", weak(json!([wide]))).await.refused(403, "may_not_act_as");
     }
-    for stranger in ["agent.bob", "human.eve", "service.dev"] {
+    for stranger in ["agent.bob", "human.eve", "service.bootstrap"] {
         make(stranger, weak(json!([]))).await.refused(403, "may_not_act_as");
     }
     // A rotation cannot hand over such a key either.

@@ -61,7 +61,7 @@ struct Shared {
     connections: PgPool,
     /// One permit for each connection that may be in use. Closed with the pool.
     permits: Arc<Semaphore>,
-    /// Time limit of a wait for a permit.
+    /// Time limit of a wait for a permit, and of one for a connection that is being opened.
     patience: Duration,
     /// Connections that can be used at once; those used last are at the back.
     ready: Mutex<VecDeque<Opened>>,
@@ -162,6 +162,7 @@ pub struct PooledListener {
 impl Pool {
     pub(crate) fn new(
         connections: PgPool,
+        patience: Duration,
         leaving: &CancellationToken,
         confirmations: &Confirmations,
     ) -> Self {
@@ -169,7 +170,7 @@ impl Pool {
         let most = usize::try_from(options.get_max_connections()).unwrap_or(Semaphore::MAX_PERMITS);
         Self(Arc::new(Shared {
             permits: Arc::new(Semaphore::new(most)),
-            patience: options.get_acquire_timeout(),
+            patience,
             connections,
             ready: Mutex::default(),
             leaving: leaving.clone(),
@@ -285,6 +286,19 @@ impl Pool {
                 return Err(sqlx::Error::PoolTimedOut);
             }
         }
+        // In a task: under load an opening takes longer than its user waits, and then serves the next one. Given up, it would be
+        // begun again each time, and while all take so long nobody would get a connection.
+        let opening = tokio::spawn(self.clone().open(in_use));
+        match timeout(self.0.patience, opening).await {
+            Ok(Ok(opened)) => opened,
+            // The runtime ends.
+            Ok(Err(_cancelled)) => Err(sqlx::Error::PoolClosed),
+            Err(_late) => Err(sqlx::Error::PoolTimedOut),
+        }
+    }
+
+    /// Takes a connection of `sqlx`'s pool, which opens one if none is idle.
+    async fn open(self, in_use: Use) -> Result<(Opened, Use), sqlx::Error> {
         // `sqlx` gives out only new ones then.
         let runtime = self.0.leaving.is_cancelled().then(|| Handle::current().id());
         let (connection, now) = (self.0.connections.acquire().await?, Instant::now());

@@ -305,7 +305,7 @@ impl World {
 
     /// Returns a client with an admin key.
     pub async fn admin(&self) -> Client {
-        let made = seeds::development(&self.server.ctx, &Presented::mint(&*self.server.ctx.chance))
+        let made = seeds::bootstrap(&self.server.ctx, &Presented::mint(&*self.server.ctx.chance))
             .await
             .unwrap()
             .unwrap();

@@ -38,6 +38,9 @@ pub async fn log_in(browser: &mut Browser, name: &str, password: &str) -> Page {
 pub async fn given_key(admin: &Client, person: &str) -> String {
     admin.post("/principals", json!({ "id": person, "kind": "human" })).await;
     let made = admin.post(&format!("/principals/{person}/keys"), json!({ "scopes": null })).await.is(201);
-    assert_eq!(made["record"]["authority"], json!({ "basis": "given_key", "let_in_by": "service.dev" }));
+    assert_eq!(
+        made["record"]["authority"],
+        json!({ "basis": "given_key", "let_in_by": "service.bootstrap" })
+    );
     made["key"].as_str().unwrap().to_owned()
 }

@@ -145,7 +145,7 @@ async fn what_an_admin_enforces_is_changed_by_admins_only() {
     publish(&admin, "enforce").await;
     // This includes a weaker key of the same principal, because the schema decides on everybody's envelopes.
     let weak = json!({ "scopes": ["mail:read", "mail:write"] });
-    let weak = entente_harness::keys::key(&world, &admin, "service.dev", weak).await.client;
+    let weak = entente_harness::keys::key(&world, &admin, "service.bootstrap", weak).await.client;
     for client in [&owner, &weak] {
         client.put(TASK, json!({ "type": "object" })).await.refused(403, "forbidden");
         client.delete(TASK).await.refused(403, "forbidden");

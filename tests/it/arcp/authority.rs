@@ -41,13 +41,14 @@ async fn a_key_that_somebody_else_made_decides_nothing() {
     let admin = person(&world, "human.ada").await;
     let key = given_key(&admin, "human.ada").await;
     let moment = ask(&agent, json!({})).await;
-    decides_nothing(&world, &key, &moment, "`service.dev` made this key").await;
+    decides_nothing(&world, &key, &moment, "`service.bootstrap` made this key").await;
     // A rotation of it, by itself or by its creator, cannot either.
     let id = world.client(&key).get("/principals/me").await.ok()["key"]["id"].clone();
     let rotate = format!("/keys/{}/rotate", id.as_str().unwrap());
     for client in [world.client(&key), admin.clone()] {
         let next = client.post(&rotate, json!({})).await.is(201);
-        decides_nothing(&world, next["key"].as_str().unwrap(), &moment, "`service.dev` made this key").await;
+        decides_nothing(&world, next["key"].as_str().unwrap(), &moment, "`service.bootstrap` made this key")
+            .await;
     }
     // Nor can a key that it creates with its admin scope.
     let all: Vec<&str> =
@@ -56,7 +57,8 @@ async fn a_key_that_somebody_else_made_decides_nothing() {
     let strong = world.client(strong["key"].as_str().unwrap());
     let next = strong.post("/principals/human.ada/keys", json!({})).await.is(201);
     assert_eq!(next["record"]["created_by"], "human.ada");
-    decides_nothing(&world, next["key"].as_str().unwrap(), &moment, "`service.dev` made this key").await;
+    decides_nothing(&world, next["key"].as_str().unwrap(), &moment, "`service.bootstrap` made this key")
+        .await;
     // A password that this key sets counts as one set by its creator.
     strong.put("/people/human.ada/password", json!({ "password": GIVEN })).await.ok();
     let mut browser = Browser::new(world.address);
@@ -65,7 +67,7 @@ async fn a_key_that_somebody_else_made_decides_nothing() {
         &world,
         &browser.cookie.clone().unwrap(),
         &moment,
-        "a password that `service.dev` has set",
+        "a password that `service.bootstrap` has set",
     )
     .await;
     world.end().await;
@@ -84,7 +86,7 @@ async fn an_operator_does_not_rotate_a_persons_key_into_his_own_hands() {
         let path = format!("/keys/{}/rotate", id.as_str().unwrap());
         let stolen = admin.post(&path, json!({ "overlap_seconds": 3600 })).await.is(201);
         let stolen = stolen["key"].as_str().unwrap().to_owned();
-        decides_nothing(&world, &stolen, &moment, "`service.dev` made this key").await;
+        decides_nothing(&world, &stolen, &moment, "`service.bootstrap` made this key").await;
         // Used as a cookie, it can neither choose a password for her nor create a key that can answer.
         let mut thief = Browser::new(world.address);
         thief.cookie = Some(stolen);
@@ -106,7 +108,7 @@ async fn who_opens_a_link_takes_over_and_the_answer_says_so() {
     let mut browser = logged_in(&world, "human.ada", false).await;
     let terminal = from_page(&mut browser, &[]).await;
     let program = from_page(&mut browser, &[("for", "program")]).await;
-    let link = json!({ "basis": "one_time_link", "let_in_by": "service.dev" });
+    let link = json!({ "basis": "one_time_link", "let_in_by": "service.bootstrap" });
     for (n, (key, via)) in
         [(browser.cookie.clone().unwrap(), "web"), (terminal, "cli"), (program.clone(), "api")]
             .into_iter()
@@ -143,14 +145,14 @@ async fn a_given_password_decides_once_it_is_ones_own() {
     let entered = log_in(&mut browser, "human.ada", GIVEN).await;
     assert_eq!((entered.status, entered.location.as_str()), (303, "/password"));
     let old = browser.cookie.clone().unwrap();
-    decides_nothing(&world, &old, &moment, "a password that `service.dev` has set").await;
+    decides_nothing(&world, &old, &moment, "a password that `service.bootstrap` has set").await;
     // Nor do keys created in that login.
     for pairs in [&[][..], &[("for", "program")]] {
         let key = from_page(&mut browser, pairs).await;
-        decides_nothing(&world, &key, &moment, "a password that `service.dev` has set").await;
+        decides_nothing(&world, &key, &moment, "a password that `service.bootstrap` has set").await;
     }
     let page = browser.get("/password").await;
-    assert!(page.text.contains("service.dev has set the password"), "{}", page.text);
+    assert!(page.text.contains("service.bootstrap has set the password"), "{}", page.text);
     // Requires the current password and a strong new one.
     let chosen = [("current", "wrong wrong wrong"), ("password", OWN)];
     assert_eq!(browser.act("/password", "/password", &chosen).await.status, 401);
@@ -170,15 +172,20 @@ async fn a_given_password_decides_once_it_is_ones_own() {
     assert_eq!(log_in(&mut again, "human.ada", OWN).await.location, "/dashboard");
     resolve(&world.client(&again.cookie.clone().unwrap()), &moment, option(0)).await.is(200);
     let read = agent.get(&at(&moment)).await.ok();
-    let own = json!({ "basis": "own_password", "let_in_by": "service.dev" });
+    let own = json!({ "basis": "own_password", "let_in_by": "service.bootstrap" });
     assert_eq!(read["resolution"]["authority"], own);
     // After another operator reset it, the login cannot answer again.
     admin.put("/people/human.ada/password", json!({ "password": GIVEN })).await.ok();
     let mut late = Browser::new(world.address);
     log_in(&mut late, "human.ada", GIVEN).await;
     let next = ask(&agent, json!({ "corr": "next" })).await;
-    decides_nothing(&world, &late.cookie.clone().unwrap(), &next, "a password that `service.dev` has set")
-        .await;
+    decides_nothing(
+        &world,
+        &late.cookie.clone().unwrap(),
+        &next,
+        "a password that `service.bootstrap` has set",
+    )
+    .await;
     world.end().await;
 }
 

@@ -49,7 +49,7 @@ async fn envelopes_are_shown_on_a_channel_once() {
     let task = task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"));
     ada.post("/aee/envelopes", task.clone()).await.is(202);
     let shown = until(&world, &admin, &channel, 1).await;
-    assert_eq!((&shown[0]["payload"]["envelope"], &shown[0]["sender"]), (&task, &json!("service.dev")));
+    assert_eq!((&shown[0]["payload"]["envelope"], &shown[0]["sender"]), (&task, &json!("service.bootstrap")));
     let about = &shown[0]["metadata"];
     assert_eq!((&about["bridge"], &about["envelope_id"]), (&json!("bob"), &json!("envelope-1")));
     assert_eq!(

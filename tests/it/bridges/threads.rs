@@ -67,7 +67,7 @@ async fn a_task_its_job_a_decision_and_the_result_stand_in_one_log() {
     // One trace and one job join them.
     let trace = &job["trace_id"];
     for one in &shown {
-        assert_eq!((&one["metadata"]["trace_id"], &one["sender"]), (trace, &json!("service.dev")));
+        assert_eq!((&one["metadata"]["trace_id"], &one["sender"]), (trace, &json!("service.bootstrap")));
     }
     let traced =
         admin.get(&format!("/intents/{intent}/events?trace_id={}", trace.as_str().unwrap())).await.ok();

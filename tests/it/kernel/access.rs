@@ -304,10 +304,10 @@ async fn an_operator_gets_back_in_and_leaves_a_trace() {
     let (intent, _) = talk(&ada, json!({})).await;
     ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed" })).await.ok();
     admin.get(&format!("/intents/{intent}")).await.refused(403, "access_closed");
-    grant(&admin, &intent, "service.dev", "admin").await;
+    grant(&admin, &intent, "service.bootstrap", "admin").await;
     admin.get(&format!("/intents/{intent}")).await.ok();
     let events = admin.get(&format!("/intents/{intent}/events?event_type=access_granted&limit=1")).await.ok();
-    assert_eq!(events[0]["actor"], "service.dev");
+    assert_eq!(events[0]["actor"], "service.bootstrap");
     world.end().await;
 }
 
@@ -328,12 +328,12 @@ async fn decided_by_names_a_principal_and_no_permission() {
         let asked = bob.post(&requests, json!({ "requested_permission": "admin" })).await.is(200);
         let path = format!("{requests}/{}/{verb}", asked["id"].as_str().unwrap());
         let decided = admin.send("POST", &path, body).await.is(200);
-        assert_eq!(decided["decided_by"], "service.dev");
+        assert_eq!(decided["decided_by"], "service.bootstrap");
         names.push(decided["decided_by"].clone());
         let listed = ada.get(&requests).await.is(200);
         let listed =
             listed["access_requests"].as_array().unwrap().iter().find(|one| one["id"] == asked["id"]);
-        assert_eq!(listed.unwrap()["decided_by"], "service.dev");
+        assert_eq!(listed.unwrap()["decided_by"], "service.bootstrap");
     }
     // A decision that names nobody is its key's, and one that names an agent is that agent's.
     for (client, said, expected) in [

@@ -213,7 +213,10 @@ async fn an_agents_keeper_changes_its_status() {
     let events = admin.get("/audit?event_type=agent.status_changed").await.ok();
     let newest = json!({ "agent_id": "agent.ada", "old_status": "active", "new_status": "draining" });
     assert_eq!(events[0]["payload"], newest);
-    assert_eq!((&events[0]["actor"], &events[1]["actor"]), (&json!("service.dev"), &json!("agent.ada")));
+    assert_eq!(
+        (&events[0]["actor"], &events[1]["actor"]),
+        (&json!("service.bootstrap"), &json!("agent.ada"))
+    );
     // A patch without changes logs no event.
     let before = events.as_array().unwrap().len();
     let version = ada.get("/agents/agent.ada").await.ok()["version"].clone();

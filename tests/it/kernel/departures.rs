@@ -156,7 +156,7 @@ async fn only_its_keeper_sends_an_agent_away() {
     let admin = world.admin().await;
     admin.delete("/agents/agent.bob").await.is(200);
     let left = admin.get("/audit?limit=1").await.ok();
-    assert_eq!(left[0]["actor"], "service.dev");
+    assert_eq!(left[0]["actor"], "service.bootstrap");
     world.end().await;
 }
 

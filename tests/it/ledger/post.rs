@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use entente_domain::clock::rfc3339;
@@ -41,11 +42,11 @@ pub async fn send(run: Arc<Run>, client: Client, who: u64) -> Vec<i64> {
     ledger
 }
 
-/// Reads the mailbox with a cursor until all kills are done and nothing more arrives.
+/// Reads the mailbox with a cursor until all envelopes are acknowledged and nothing more arrives.
 pub async fn read(run: Arc<Run>, client: Client) -> Vec<(i64, Value)> {
     let (mut after, mut read) = (0, Vec::new());
     loop {
-        let last = run.is_done();
+        let last = run.posted.load(Ordering::Acquire);
         let reply = client.try_send("GET", &format!("{MAILBOX}?after={after}&wait=1"), None).await;
         let Some(page) = reply.filter(|reply| reply.status == 200).map(|reply| reply.json()) else {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -64,7 +65,6 @@ pub async fn read(run: Arc<Run>, client: Client) -> Vec<(i64, Value)> {
 
 /// Asserts that every acknowledged envelope was read once, without gaps and in its sender's order.
 pub async fn check(client: &Client, ledgers: &[Vec<i64>], read: &[(i64, Value)]) {
-    // Envelopes that arrived after the reader's last request, if any.
     let rest = client.get(&format!("{MAILBOX}?after={}", read.last().map_or(0, |(seq, _)| *seq))).await.ok();
     assert_eq!(rest["items"], json!([]), "the reader stopped too early");
     assert!(read.iter().map(|(seq, _)| *seq).eq(1..=i64::try_from(read.len()).unwrap()), "gaps or doubles");

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use entente_runtime::deadlines::doubtful;
 use entente_store::Pool;
+use entente_store::confirmations::Confirmations;
+use entente_store::pooling::Route;
 use futures_util::FutureExt as _;
 use sqlx::{AssertSqlSafe, Executor as _};
 use tokio::time::timeout;
@@ -111,6 +113,24 @@ async fn a_connection_is_waited_for_and_refused_in_time() {
     });
     drop(next.unwrap());
     pool.close().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_opens_slowly_serves_the_next_user() {
+    let (cluster, confirmations) = (Cluster::get(), Confirmations::default());
+    let database = cluster.fresh_database().await;
+    let route = Route::from(cluster.options(&database)).awaiting(&confirmations);
+    let pool = entente_store::pool(route, 1, &CancellationToken::new());
+    // It is open then, and not ready until commits are confirmed.
+    confirmations.confirmed(Instant::now().checked_sub(Duration::from_mins(1)).unwrap());
+    assert!(matches!(pool.acquire().await, Err(sqlx::Error::PoolTimedOut)));
+    let watch = self::pool(1).await;
+    let open = "SELECT pid FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend'";
+    let opened: i32 = sqlx::query_scalar(open).bind(&database).fetch_one(&watch).await.unwrap();
+    confirmations.end();
+    assert_eq!(pid(&pool).await, opened);
+    pool.close().await;
+    watch.close().await;
 }
 
 #[tokio::test]

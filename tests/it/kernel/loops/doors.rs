@@ -72,7 +72,7 @@ async fn a_bridge_in_a_stopped_loop_shows_nothing_until_it_is_let_go_on() {
     };
     envelope("envelope-0").await;
     until(|| async { shown().await == [json!("envelope-0")] }).await;
-    thank(&[&admin, &clients[0]], &["service.dev", TRIO[0]], &channel).await;
+    thank(&[&admin, &clients[0]], &["service.bootstrap", TRIO[0]], &channel).await;
     // Wherever the envelope arrives and whichever server carries it.
     envelope("envelope-1").await;
     let there = other.client("key-of-agent.ada");
