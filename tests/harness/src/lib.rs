@@ -303,13 +303,20 @@ impl World {
         self.client(&key)
     }
 
-    /// Returns a client with an admin key.
+    /// Returns a client with an admin key. A server process of `entente dev` on the same database does not end it.
     pub async fn admin(&self) -> Client {
-        let made = seeds::bootstrap(&self.server.ctx, &Presented::mint(&*self.server.ctx.chance))
-            .await
-            .unwrap()
-            .unwrap();
+        let made = seeds::bootstrap(&self.server.ctx, &self.presented()).await.unwrap().unwrap();
         self.client(&made.secret.unwrap().0)
+    }
+
+    /// Returns a client with the operator's key of a run of `entente dev`, which ends that of the run before.
+    pub async fn operator(&self) -> Client {
+        let made = seeds::development(&self.server.ctx, &self.presented()).await.unwrap().unwrap();
+        self.client(&made.secret.unwrap().0)
+    }
+
+    fn presented(&self) -> Presented {
+        Presented::mint(&*self.server.ctx.chance)
     }
 
     /// Advances the clock and runs the sweeps.

@@ -383,14 +383,14 @@ async fn an_agents_endpoint_gets_what_concerns_the_agent() {
 async fn the_next_run_of_a_development_server_goes_on_with_the_subscriptions_of_the_last() {
     let world = World::start().await;
     let receiver = Receiver::start().await;
-    let last = world.admin().await;
+    let last = world.operator().await;
     let (_, channel) = talk(&last, json!({})).await;
     subscribe(&last, &receiver.url(), json!({ "event_types": ["channel_message"] })).await;
     // Each run creates a new key and revokes the previous one.
-    let next = world.admin().await;
+    let next = world.operator().await;
     entente_kernel::identity::keys::refresh(world.ctx()).await.unwrap();
     last.get("/principals/me").await.refused(401, "unauthenticated");
-    let said = json!({ "sender": "service.bootstrap", "payload": { "n": 1 } });
+    let said = json!({ "sender": "service.dev", "payload": { "n": 1 } });
     next.post(&format!("/channels/{channel}/messages"), said).await.is(201);
     world.hooks().await;
     assert_eq!(receiver.take().len(), 1);
