@@ -20,7 +20,7 @@ REQUESTS = 20_000
 SEED = os.environ.get("ENTENTE_FUZZ_SEED", "1")
 # Streams never end, and a revoked or rotated API key would end the run.
 SKIPPED = "/subscribe|/stream$|/jobs/events$|^/api/v1/keys/"
-RUN_LIMIT = 900
+RUN_LIMIT = 1500
 
 
 def requests(report: Path) -> Counter:

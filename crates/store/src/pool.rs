@@ -288,6 +288,10 @@ impl Pool {
         }
         // In a task: under load an opening takes longer than its user waits, and then serves the next one. Given up, it would be
         // begun again each time, and while all take so long nobody would get a connection.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it ends by `sqlx`'s time limit, or when the pool is closed"
+        )]
         let opening = tokio::spawn(self.clone().open(in_use));
         match timeout(self.0.patience, opening).await {
             Ok(Ok(opened)) => opened,

@@ -301,6 +301,7 @@ fn expiries() -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_written_after_a_later_session_or_lease_whichever_server_is_paused() {
+    let _permit = super::may_begin().await;
     let (began, most) = (Instant::now(), expiries());
     let world = World::with(Setup::live()).await;
     sqlx::raw_sql(INDICES).execute(&world.ctx().pool).await.unwrap();

@@ -204,6 +204,7 @@ fn kills() -> u32 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hand_over_happens_whole_and_once_whichever_server_is_killed() {
+    let _permit = super::may_begin().await;
     let (began, kills) = (Instant::now(), kills());
     let pair = Pair::start("handovers").await;
     let pool = pair.world.ctx().pool.clone();

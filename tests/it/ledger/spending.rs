@@ -76,6 +76,7 @@ fn cents() -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_overspent_whichever_server_is_killed() {
+    let _permit = super::may_begin().await;
     let began = Instant::now();
     let (world, cents) = (World::with(Setup::live()).await, cents());
     let url = Cluster::get().url(&world.database);

@@ -139,6 +139,7 @@ fn kills() -> u32 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_happens_whole_or_not_whichever_server_is_killed() {
+    let _permit = super::may_begin().await;
     let (began, kills) = (Instant::now(), kills());
     let pair = Pair::start("turns").await;
     let looking = pair.world.ctx().pool.clone();
