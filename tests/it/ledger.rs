@@ -57,7 +57,7 @@ pub struct Run {
     pub died: AtomicBool,
 }
 
-/// Waits until this ledger may be kept; it may be until this is dropped.
+/// Waits for the permit to keep a ledger; dropping it gives it back.
 async fn may_begin() -> SemaphorePermit<'static> {
     LEDGERS.acquire().await.unwrap()
 }

@@ -305,7 +305,9 @@ impl Pool {
     async fn open(self, in_use: Use) -> Result<(Opened, Use), sqlx::Error> {
         // `sqlx` gives out only new ones then.
         let runtime = self.0.leaving.is_cancelled().then(|| Handle::current().id());
-        let (connection, now) = (self.0.connections.acquire().await?, Instant::now());
+        // A pool that closes does not wait for a database that does not answer.
+        let mut closing = self.0.connections.close_event();
+        let (connection, now) = (closing.do_until(self.0.connections.acquire()).await??, Instant::now());
         Ok((Opened { connection, taken_at: now, used_at: now, runtime }, in_use))
     }
 

@@ -115,14 +115,26 @@ async fn a_connection_is_waited_for_and_refused_in_time() {
     pool.close().await;
 }
 
+/// Makes a pool of one connection for a database that does not confirm commits: it opens, and is not ready until they are confirmed.
+fn slow_pool(database: &str, confirmations: &Confirmations) -> Pool {
+    confirmations.confirmed(Instant::now().checked_sub(Duration::from_mins(1)).unwrap());
+    let route = Route::from(Cluster::get().options(database)).awaiting(confirmations);
+    entente_store::pool(route, 1, &CancellationToken::new())
+}
+
+#[tokio::test]
+async fn a_pool_that_closes_does_not_wait_for_what_it_opens() {
+    let pool = slow_pool(&Cluster::get().fresh_database().await, &Confirmations::default());
+    assert!(matches!(pool.acquire().await, Err(sqlx::Error::PoolTimedOut)));
+    let began = Instant::now();
+    pool.close().await;
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
 #[tokio::test]
 async fn a_connection_that_opens_slowly_serves_the_next_user() {
-    let (cluster, confirmations) = (Cluster::get(), Confirmations::default());
-    let database = cluster.fresh_database().await;
-    let route = Route::from(cluster.options(&database)).awaiting(&confirmations);
-    let pool = entente_store::pool(route, 1, &CancellationToken::new());
-    // It is open then, and not ready until commits are confirmed.
-    confirmations.confirmed(Instant::now().checked_sub(Duration::from_mins(1)).unwrap());
+    let (database, confirmations) = (Cluster::get().fresh_database().await, Confirmations::default());
+    let pool = slow_pool(&database, &confirmations);
     assert!(matches!(pool.acquire().await, Err(sqlx::Error::PoolTimedOut)));
     let watch = self::pool(1).await;
     let open = "SELECT pid FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend'";
