@@ -120,7 +120,7 @@ pub const SCENES: &[Scene] = &[
     ),
     scene(
         "post-signed",
-        &["Signed envelopes"],
+        &["R14 signed envelopes"],
         &[],
         Shared(|stage, report| Box::pin(post::signed(stage, report))),
     ),
