@@ -18,8 +18,9 @@ use entente_domain::log::event_types::EventTypes;
 use entente_domain::payload::scan;
 use entente_domain::refusal::{Code, FieldError, Refusal};
 use entente_runtime::deadlines::reading;
+use erased_serde::{Deserializer, Error};
 use futures_util::StreamExt as _;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 
 pub use self::params::{
     EventTypesParam, IdempotencyKey, IfMatch, IfMatchMaybe, LastEventId, LastEventIdQuery, Limit100,
@@ -30,8 +31,12 @@ use super::caller::state_of;
 use super::error::Problem;
 use super::head::is_head;
 use super::unknown;
+use super::unknown::typed::Typed;
 use super::wire::SDK_EVENT_TYPES;
 use crate::HttpState;
+
+/// Log text of a parser that reports success and leaves no value, which none does.
+const UNFILLED: &str = "a body was parsed into nothing";
 
 /// A parsed JSON body together with its raw bytes.
 #[derive(Debug)]
@@ -227,18 +232,30 @@ pub fn read_at<T: DeserializeOwned>(
     place: &[&str],
     bytes: &[u8],
 ) -> Result<T, Problem> {
+    let mut value: Option<T> = None;
+    fill_at(request, place, bytes, &mut value)?;
+    value.ok_or_else(|| Problem::internal(UNFILLED))
+}
+
+/// As [`read_at`], for a value of any type.
+fn fill_at(
+    request: &HttpRequest,
+    place: &[&str],
+    bytes: &[u8],
+    value: &mut dyn Typed,
+) -> Result<(), Problem> {
     scan(bytes)?;
-    let (value, unknown) = unknown::parse(bytes).map_err(|e| explain::<T>(bytes, &e))?;
-    check_numbers::<T>(bytes)?;
+    let unknown = unknown::parse(bytes, value).map_err(|e| explain(bytes, &e, value))?;
+    check_numbers(bytes, value)?;
     if unknown.is_empty() {
-        return Ok(value);
+        return Ok(());
     }
     let unknown = unknown.below(place);
     if state_of::<HttpState>(request)?.ctx.settings.strict {
         return Err(unknown.refusal().into());
     }
     unknown.note(request);
-    Ok(value)
+    Ok(())
 }
 
 /// Parses a body whose unknown members are legal, because it is signed as a whole, or that refuses them itself.
@@ -249,39 +266,52 @@ pub fn read_at<T: DeserializeOwned>(
 /// [`Code::InvalidJson`] if it is not JSON, [`Code::InvalidRequest`] with the location if it has the wrong shape,
 /// [`Code::Unprocessable`] for a number that the parser would change, and the refusals of [`scan`].
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let mut value: Option<T> = None;
+    fill(bytes, &mut value)?;
+    value.ok_or_else(|| Problem::internal(UNFILLED))
+}
+
+/// As [`parse`], for a value of any type.
+fn fill(bytes: &[u8], value: &mut dyn Typed) -> Result<(), Problem> {
     scan(bytes)?;
-    let value = serde_json::from_slice(bytes).map_err(|e| explain::<T>(bytes, &e))?;
-    check_numbers::<T>(bytes)?;
-    Ok(value)
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let parsed = value.fill(&mut <dyn Deserializer<'_>>::erase(&mut json));
+    parsed.and_then(|()| json.end().map_err(Error::custom)).map_err(|e| explain(bytes, &e, value))?;
+    check_numbers(bytes, value)?;
+    Ok(())
 }
 
 /// Refuses a number that no double holds, and that the parser has rounded (RFC 8785); members that are passed on as
 /// text may have any number.
-fn check_numbers<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), Refusal> {
+fn check_numbers(bytes: &[u8], value: &dyn Typed) -> Result<(), Refusal> {
     let Some(marked) = numbers::marked(bytes) else { return Ok(()) };
-    if serde_json::from_slice::<T>(&marked).is_ok() {
+    let mut json = serde_json::Deserializer::from_slice(&marked);
+    if value.check(&mut <dyn Deserializer<'_>>::erase(&mut json)).is_ok() && json.end().is_ok() {
         return Ok(());
     }
     Err(inexact(numbers::rounded(bytes).unwrap_or_default()))
 }
 
 /// Describes the fault in a body and its location. Parses again with path tracking, which valid bodies never pay for.
-fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Refusal {
-    // The parser also reports a number in place of a string as bad syntax, so check that the body is not JSON at all.
-    if !error.is_data() && serde_json::from_slice::<serde_json::Value>(bytes).is_err() {
-        return Refusal::new(Code::InvalidJson, format!("The body is not valid JSON: {error}."));
+fn explain(bytes: &[u8], error: &Error, value: &dyn Typed) -> Refusal {
+    // The error does not tell bad syntax from a wrong type, and the parser reports a number in place of a string as bad
+    // syntax.
+    if let Err(syntax) = serde_json::from_slice::<serde_json::Value>(bytes) {
+        return Refusal::new(Code::InvalidJson, format!("The body is not valid JSON: {syntax}."));
     }
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let Err(faulty) = serde_path_to_error::deserialize::<_, T>(&mut deserializer) else {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
+    let Err(fault) = value.check(&mut <dyn Deserializer<'_>>::erase(tracked)) else {
         return Refusal::new(Code::InvalidRequest, format!("The body has the wrong shape: {error}."));
     };
     let mut loc = vec!["body".to_owned()];
-    loc.extend(faulty.path().iter().filter_map(|segment| match segment {
+    loc.extend(track.path().iter().filter_map(|segment| match segment {
         serde_path_to_error::Segment::Seq { index } => Some(index.to_string()),
         serde_path_to_error::Segment::Map { key } => Some(key.clone()),
         serde_path_to_error::Segment::Enum { .. } | serde_path_to_error::Segment::Unknown => None,
     }));
-    let text = faulty.inner().to_string();
+    let text = fault.to_string();
     let text = match text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text) {
         "expected value" => "it must be a string",
         text => text,

@@ -9,17 +9,20 @@
 //! payload schemas, webhooks of other services), members that take any JSON, and progress reports of tasks.
 
 mod names;
+pub(crate) mod typed;
 mod warning;
 
 use actix_web::http::Method;
 use actix_web::{HttpMessage as _, HttpRequest, web};
 use entente_domain::refusal::spelling::nearest;
 use entente_domain::refusal::{Code, FieldError, Refusal};
-use serde::de::DeserializeOwned;
+use erased_serde::Error;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_ignored::Path;
 use serde_json::Value;
 
+use self::typed::Typed;
 pub(crate) use self::warning::announce;
 
 /// Maximum number of names that are listed; the others are counted.
@@ -140,28 +143,31 @@ impl Unknown {
     }
 }
 
-/// Parses JSON, and finds the members that the type has no use for.
+/// Parses JSON into the value, and finds the members that its type has no use for.
 ///
 /// # Errors
 /// It is not JSON, or not of this type.
-pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, Unknown), serde_json::Error> {
+pub(crate) fn parse(bytes: &[u8], value: &mut dyn Typed) -> Result<Unknown, Error> {
     let mut unknown = Unknown::default();
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_ignored::deserialize(&mut json, |path| unknown.found(&path))?;
-    json.end()?;
+    let mut found = |path: Path<'_>| unknown.found(&path);
+    value.fill(&mut <dyn erased_serde::Deserializer<'_>>::erase(serde_ignored::Deserializer::new(
+        &mut json, &mut found,
+    )))?;
+    json.end().map_err(Error::custom)?;
     if !unknown.is_empty()
         && let Ok(body) = serde_json::from_slice::<Value>(bytes)
     {
-        suggest::<T>(&body, &mut unknown);
+        suggest(value, &body, &mut unknown);
     }
-    Ok((value, unknown))
+    Ok(unknown)
 }
 
 /// Finds the nearest known name of each unknown one. Parses again, which bodies without unknown members never pay for.
-fn suggest<T: DeserializeOwned>(body: &Value, unknown: &mut Unknown) {
+fn suggest(value: &dyn Typed, body: &Value, unknown: &mut Unknown) {
     let paths: Vec<&[String]> =
         unknown.names.iter().map(|name| name.loc.get(1..).unwrap_or_default()).collect();
-    let known = names::known::<T>(body, &paths);
+    let known = names::known(value, body, &paths);
     for (name, known) in unknown.names.iter_mut().zip(known) {
         let own = name.loc.last().map_or("", String::as_str);
         name.near =

@@ -3,19 +3,22 @@
 use std::cell::RefCell;
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
+use serde::de::{Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::{Error, Value};
+
+use super::typed::Typed;
 
 /// The members of an object, as its type declares them, other spellings included.
 type Fields = &'static [&'static str];
 
 /// Returns for each path of a member the names that the members of its object have; `None` where the type does not tell.
-pub(super) fn known<T: DeserializeOwned>(body: &Value, paths: &[&[String]]) -> Vec<Option<Fields>> {
+pub(super) fn known(value: &dyn Typed, body: &Value, paths: &[&[String]]) -> Vec<Option<Fields>> {
     let found = RefCell::new(vec![None; paths.len()]);
     let open = paths.iter().copied().enumerate().collect();
     // The body was parsed before. Should this fail all the same, the names found until then are right.
-    let _parsed_again = T::deserialize(Probe { value: body, open, found: &found });
+    let probe = Probe { value: body, open, found: &found };
+    let _parsed_again = value.check(&mut <dyn erased_serde::Deserializer<'_>>::erase(probe));
     found.into_inner()
 }
 

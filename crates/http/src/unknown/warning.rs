@@ -145,7 +145,8 @@ mod tests {
     }
 
     fn unknown(body: &Value) -> Unknown {
-        parse::<Outer>(body.to_string().as_bytes()).unwrap().1
+        let mut value: Option<Outer> = None;
+        parse(body.to_string().as_bytes(), &mut value).unwrap()
     }
 
     #[test]
