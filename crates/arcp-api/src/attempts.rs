@@ -1,4 +1,4 @@
-//! Endpoint for the attempts at a job: who tried it, and what came of it.
+//! Endpoint for the attempts at a job: their workers and outcomes.
 
 use actix_web::{get, web};
 use entente_arcp::jobs::{AttemptOutcome, Checkpoint, Tried};

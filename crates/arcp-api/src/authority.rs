@@ -190,8 +190,8 @@ struct BudgetBody {
 
 /// Settle a reservation
 ///
-/// What was spent under a reservation that ended with its claim or its job is charged for a day more, under the token of that
-/// claim: a settlement that comes late is not lost.
+/// The cost under a reservation that ended with its claim or its job is charged for a day more, under the token of
+/// that claim: a late settlement is not lost.
 #[utoipa::path(operation_id = "settle_reservation", tag = "workers", request_body = SettleBody,
     responses((status = 200, description = "The remaining budget", body = BudgetBody)))]
 #[post("/jobs/{job_id}/reservations/{reservation_id}/settle")]

@@ -142,7 +142,7 @@ pub struct ListedBody {
     /// The job that this one runs again.
     #[serde(skip_serializing_if = "Option::is_none")]
     rerun_of: Option<JobId>,
-    /// What the job itself has spent, by currency; its children's costs are theirs.
+    /// Cost of the job itself, by currency, without its children's.
     #[serde(skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     cost: Map<String, Value>,
@@ -162,7 +162,7 @@ pub struct FailureBody {
     /// Agent that resolved it.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolved_by: Option<String>,
-    /// What that agent noted.
+    /// Note of that agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }
@@ -354,7 +354,7 @@ pub struct JobBody {
     /// The jobs that run this one again, oldest first; the first 100.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reruns: Vec<JobId>,
-    /// What the job itself has spent, by currency; `/jobs/{job_id}/tree` adds its children's costs.
+    /// Cost of the job itself, by currency; `/jobs/{job_id}/tree` adds its children's.
     #[serde(skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     cost: Map<String, Value>,

@@ -24,7 +24,7 @@ pub fn routes(config: &mut Routes<'_>) {
 struct QueueBody {
     /// The agent: `name` for all of its versions, or `name@version`. Both may be stopped apart from each other.
     agent: String,
-    /// What the queue does.
+    /// State of the queue.
     state: State,
     /// Why, as stated with the change.
     reason: Option<String>,

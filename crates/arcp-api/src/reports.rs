@@ -96,6 +96,9 @@ pub struct ReportedBody {
     budget: Map<String, Value>,
     /// Whether cancellation has been requested.
     cancel_requested: bool,
+    /// When the server ends a job whose cancellation was requested, if its worker has not; absent before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancel_due_at: Option<String>,
     /// Whether the lease has expired, which ends the job.
     lease_expired: bool,
     /// Operations that the job is not authorised to perform.
@@ -124,7 +127,8 @@ impl From<Reported> for ReportedBody {
         Self {
             last_event_seq: told.last_seq,
             budget: numbers(&told.budget),
-            cancel_requested: told.cancel_requested,
+            cancel_requested: told.cancel_due_at.is_some(),
+            cancel_due_at: told.cancel_due_at.map(rfc3339),
             lease_expired: told.lease_expired,
             denied: denied.collect(),
             children: children.collect(),
@@ -169,8 +173,8 @@ struct CheckpointBody {
 
 /// Store a job's checkpoint
 ///
-/// Stores how far the work is, in place of what was stored before. The next attempt at the job receives it with its claim:
-/// after the loss of this worker, a retried failure, or a release. A report of events may carry it too.
+/// Stores how far the work is, in place of the previous checkpoint. The next attempt at the job receives it with its
+/// claim: after the loss of this worker, a retried failure, or a release. A report of events may carry it too.
 #[utoipa::path(operation_id = "store_job_checkpoint", tag = "workers", request_body = CheckpointBody,
     responses((status = 200, description = "The checkpoint was stored", body = ReportedBody)))]
 #[put("/jobs/{job_id}/checkpoint")]

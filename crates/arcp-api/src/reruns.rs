@@ -159,7 +159,7 @@ struct RerunFoundBody {
     /// Whether today's default versions of the agents run the jobs.
     #[serde(default)]
     default_version: bool,
-    /// Only say what would be run again.
+    /// Only list the jobs that would be run again.
     #[serde(default)]
     dry_run: bool,
 }
@@ -230,7 +230,7 @@ struct RefusedItem {
     job_id: JobId,
     /// Error code.
     code: Code,
-    /// The reason, and what to do.
+    /// The reason, and the next step.
     message: String,
 }
 
@@ -303,7 +303,7 @@ async fn rerun_found(
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = JobResolution, example = json!({ "note": "The customer was told." }))]
 struct ResolveBody {
-    /// What was done about it, for people.
+    /// Note for people on how it was resolved.
     note: Option<String>,
 }
 

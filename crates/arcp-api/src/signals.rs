@@ -3,6 +3,7 @@
 use actix_web::{HttpRequest, get, post, web};
 use entente_arcp::jobs;
 use entente_domain::arcp::jobs::signals::{AT_ONCE, SignalAsk};
+use entente_domain::clock::rfc3339;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::body::{Body, Query};
 use entente_http::caller::Asker;
@@ -110,6 +111,9 @@ struct DeliveredBody {
     acknowledged: i64,
     /// Whether the job has to stop.
     cancel_requested: bool,
+    /// When the server ends a job whose cancellation was requested, if its worker has not; absent before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancel_due_at: Option<String>,
 }
 
 /// Wait for signals of a job
@@ -136,7 +140,8 @@ async fn wait(
     ok(&DeliveredBody {
         signals: SignalBody::all(delivered.signals)?,
         acknowledged: delivered.acked,
-        cancel_requested: delivered.cancel_requested,
+        cancel_requested: delivered.cancel_due_at.is_some(),
+        cancel_due_at: delivered.cancel_due_at.map(rfc3339),
     })
 }
 

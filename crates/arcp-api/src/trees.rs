@@ -1,4 +1,4 @@
-//! Endpoint for a job with all that it delegated, and what each has spent (beyond ARCP).
+//! Endpoint for a job with all that it delegated, and the cost of each (beyond ARCP).
 
 use std::collections::BTreeMap;
 
@@ -49,10 +49,10 @@ struct NodeBody {
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_at: Option<String>,
-    /// What it has spent itself, by currency.
+    /// Its own cost, by currency.
     #[schema(value_type = Object)]
     cost: Map<String, Value>,
-    /// What it and everything below it have spent.
+    /// Cost of it and everything below it, by currency.
     #[schema(value_type = Object)]
     total_cost: Map<String, Value>,
 }
@@ -84,7 +84,7 @@ pub struct TreeBody {
     count: usize,
     /// Number of jobs by status.
     by_status: BTreeMap<&'static str, usize>,
-    /// What all of them have spent, by currency.
+    /// Cost of all of them, by currency.
     #[schema(value_type = Object)]
     total_cost: Map<String, Value>,
     /// Whether the whole tree was read: of one with 10,000 jobs or more, numbers and sums are lower bounds.

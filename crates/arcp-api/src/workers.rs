@@ -200,6 +200,9 @@ pub struct DirectivesBody {
     directive: Directive,
     /// Jobs to stop and to report as ended.
     cancel: Vec<JobId>,
+    /// When the server ends each of these jobs, if the worker has not; absent if there are none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    cancel_due_at: BTreeMap<String, String>,
     /// Jobs that the worker no longer holds: drop them without a report.
     lost: Vec<String>,
     /// When the claims on the other jobs expire.
@@ -266,7 +269,8 @@ impl DirectivesBody {
             response.signals.into_iter().map(|(id, signals)| Ok((id.to_string(), SignalBody::all(signals)?)));
         Ok(Self {
             directive: response.directive,
-            cancel: response.cancel,
+            cancel: response.cancel.keys().copied().collect(),
+            cancel_due_at: response.cancel.iter().map(|(id, due)| (id.to_string(), rfc3339(*due))).collect(),
             lost,
             claim_expires_at: rfc3339(response.claim_expires_at),
             signals: signals.collect::<Result<_, Problem>>()?,

@@ -23,7 +23,7 @@ use crate::inventory::{self, Known};
 /// Jobs of a queue that are counted at most, of each status and version.
 pub const COUNTED: i64 = 10_000;
 
-/// What a queue does.
+/// State of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = QueueState)]
@@ -70,7 +70,7 @@ impl State {
 pub struct Queue {
     /// The agent: `name` for all of its versions, or `name@version`.
     pub agent: String,
-    /// What it does.
+    /// Its state.
     pub state: State,
     /// Why, as stated with the change.
     pub reason: Option<String>,

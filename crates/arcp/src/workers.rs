@@ -234,7 +234,7 @@ pub(crate) async fn mine(conn: &mut PgConnection, caller: &Caller, id: WorkerId)
     worker.filter(|worker| worker.principal == caller.agent).ok_or_else(|| not_found("worker"))
 }
 
-/// What observers of a job see of its worker.
+/// A worker, as the observers of its job see it.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     /// Its name.
@@ -245,7 +245,7 @@ pub(crate) struct Named {
     pub last_seen_at: Timestamp,
 }
 
-/// Returns what observers see of those of these workers that exist.
+/// Returns those of these workers that exist, as observers see them.
 pub(crate) async fn named(conn: &mut PgConnection, ids: &[WorkerId]) -> Outcome<BTreeMap<WorkerId, Named>> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(

@@ -16,7 +16,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use entente_domain::arcp::jobs::retries::RetryPolicy;
 use entente_domain::arcp::versions::AgentRef;
-use entente_domain::clock::{Clock as _, rfc3339};
+use entente_domain::clock::{Clock as _, Timestamp, rfc3339};
 use entente_runtime::environment::SystemClock;
 use entente_runtime::signals::Signals;
 use reqwest::Method;
@@ -28,6 +28,8 @@ use tokio::sync::watch;
 use super::Done;
 use super::remote::{Remote, segment};
 
+/// Time between SIGTERM and SIGKILL without `--kill-seconds`.
+const KILL: Duration = Duration::from_secs(10);
 /// Interface of the command, shown in the help.
 const MANNERS: &str = "\
 The command receives the job's input as one line of JSON on its standard input, and the rest in its environment:
@@ -88,9 +90,10 @@ pub(super) struct Worker {
     /// Time for running jobs to finish when the worker stops; the remaining jobs are then released
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     drain_seconds: u64,
-    /// Time between SIGTERM and SIGKILL for a command
-    #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
-    kill_seconds: u64,
+    /// Time between SIGTERM and SIGKILL for a command; without it 10 s, and a cancelled job has at least the time that its
+    /// canceller gave (`--grace`)
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
+    kill_seconds: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -114,24 +117,38 @@ enum Verb {
 }
 
 /// Reason to stop a job's command, in order of precedence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     /// The worker stops, and another worker is to do the job.
     Drained,
     /// The job was cancelled.
-    Cancelled,
+    Cancelled {
+        /// When the server ends the job; `None` from a server that does not tell.
+        due: Option<Timestamp>,
+    },
     /// The job has ended or belongs to another worker.
     Lost,
 }
 
-/// Requests a job to stop; a later reason replaces the earlier one only if it takes precedence.
+impl Stop {
+    fn precedence(self) -> u8 {
+        match self {
+            Self::Drained => 0,
+            Self::Cancelled { .. } => 1,
+            Self::Lost => 2,
+        }
+    }
+}
+
+/// Requests a job to stop; a later reason replaces the earlier one only if it takes precedence, or changes the time that is
+/// left.
 fn stop(job: &watch::Sender<Option<Stop>>, why: Stop) {
     job.send_if_modified(|now| {
-        let weightier = *now < Some(why);
-        if weightier {
+        let replaces = now.is_none_or(|now| now != why && now.precedence() <= why.precedence());
+        if replaces {
             *now = Some(why);
         }
-        weightier
+        replaces
     });
 }
 
@@ -224,7 +241,7 @@ impl Worker {
             }
             api.act(Method::PUT, &path, &body).await?;
         }
-        let grace = Duration::from_secs(self.kill_seconds);
+        let grace = self.kill_seconds.map_or(KILL, Duration::from_secs);
         let watchdog = watchdog::Watchdog::start(grace).map_err(|e| {
             format!("the process that ends the commands of a killed worker could not be started: {e}")
         })?;
@@ -233,6 +250,7 @@ impl Worker {
             filter: self.filter,
             signals: self.signals,
             grace,
+            keeps_cancel_grace: self.kill_seconds.is_none(),
             watchdog,
             hinted: Cell::new(false),
         };

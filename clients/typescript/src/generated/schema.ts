@@ -644,7 +644,7 @@ export interface paths {
         put: operations["put_inbox"];
         /**
          * Close an inbox
-         * @description Deletes its entries and readers. What they referred to stays.
+         * @description Deletes its entries and readers. The objects of the entries stay.
          */
         delete: operations["close_inbox"];
     };
@@ -880,15 +880,15 @@ export interface paths {
         };
         /**
          * List budgets
-         * @description With their use in the present window. Callers without the scope `admin` see those that pay for what they do themselves.
+         * @description With their use in the present window. Callers without the scope `admin` see those that pay for their own work.
          *     The list of an intent's scope also has the intent's `max_cost`.
          */
         get: operations["list_budgets"];
         /**
          * Create a budget
          * @description Needs the scope `admin`. From then on, every cost in its unit that its scope incurs is charged to it, whichever way it is
-         *     reported, once; and what is reserved before it is spent is taken from all budgets that pay for it, or from none. Costs
-         *     reported on other servers within half a second may not be charged yet.
+         *     reported, once; and an amount that is reserved before it is spent is taken from all budgets that pay for it, or from
+         *     none. Costs reported on other servers within half a second may not be charged yet.
          */
         post: operations["create_budget"];
     };
@@ -906,7 +906,7 @@ export interface paths {
         get: operations["get_budget"];
         /**
          * Close a budget
-         * @description Needs the scope `admin`. It limits nothing any more; what is reserved of it can still be settled.
+         * @description Needs the scope `admin`. It limits nothing any more; amounts reserved of it can still be settled.
          */
         delete: operations["close_budget"];
         /**
@@ -1160,13 +1160,13 @@ export interface paths {
         get: operations["get_contact_point"];
         /**
          * Remove a contact point
-         * @description For the person, and for admins. What waits to be told there is not told.
+         * @description For the person, and for admins. Messages that wait to be sent there are not sent.
          */
         delete: operations["remove_contact_point"];
         /**
          * Change a contact point
-         * @description Settings take effect at once, also for what already waits to be told. Switching a contact point on tries it again after
-         *     failures.
+         * @description Settings take effect at once, also for messages that already wait to be sent. Switching a contact point on tries it
+         *     again after failures.
          */
         patch: operations["change_contact_point"];
     };
@@ -1192,7 +1192,7 @@ export interface paths {
         };
         /**
          * Try a contact point
-         * @description Sends a message there, whatever its settings. The contact point shows what became of it: `last_sent_at`, `last_error`.
+         * @description Sends a message there, whatever its settings. The contact point shows the outcome: `last_sent_at`, `last_error`.
          */
         post: operations["test_contact_point"];
     };
@@ -2102,8 +2102,9 @@ export interface paths {
         /**
          * Hand work over to another agent
          * @description Passes an agent's part of the intent on in one transaction: its assignment and role, its tasks and its leases, with a note, the
-         *     state of the work and references, which the event `handover.made` has. Claims and fencing tokens are renewed: what the
-         *     former agent still sends under the old ones is refused. The other agent finds the hand-over in its inbox and on its stream.
+         *     state of the work and references, which the event `handover.made` has. Claims and fencing tokens are renewed:
+         *     requests of the former agent under the old ones are refused. The other agent finds the hand-over in its inbox and on
+         *     its stream.
          */
         post: operations["hand_over"];
     };
@@ -2169,8 +2170,9 @@ export interface paths {
         };
         /**
          * List an intent's lineages
-         * @description What came of which message: those in which somebody answered somebody, newest first, for 30 days after their last message.
-         *     A lineage with messages on closed channels is for those who are members of all of them, and for whoever manages the intent.
+         * @description A lineage is a message and all that followed from it. The list has those in which somebody answered somebody, newest
+         *     first, for 30 days after their last message. A lineage with messages on closed channels is for those who are members
+         *     of all of them, and for whoever manages the intent.
          */
         get: operations["list_lineages"];
     };
@@ -2193,8 +2195,8 @@ export interface paths {
         };
         /**
          * Let a lineage go on
-         * @description For whoever manages the intent. Its agents may send again, on all servers within a second, and what they said until now is
-         *     no evidence any more. One that nothing is done about is returned as it is.
+         * @description For whoever manages the intent. Its agents may send again, on all servers within a second, and their messages until
+         *     now are no evidence any more. One that nothing is done about is returned as it is.
          */
         post: operations["release_lineage"];
     };
@@ -2214,13 +2216,13 @@ export interface paths {
          * Set an intent's policy for loops
          * @description Replaces the members that were set before; `{}` is the server's policy. For the intent's creator, those with an admin entry
          *     on its access list, and operators. The server counts hops itself: the parent of a message is the request that it answers,
-         *     else the last message that its sender was sent on the intent within `window_seconds`; what a person says is always new. An
-         *     answer returns to who asked, and what an agent says to everybody is sent to nobody, unless `broadcasts` is set. A loop is
-         *     a lineage of at least `hops` hops, of whose last 16 messages at least `repeats` repeat an earlier one; so a long dialogue
-         *     with something to say is none. A storm is over one of the other limits. Then the steps follow, each after
-         *     `patience` more messages: `tell` records `loop.found`; `slow` lets the lineage's agents send a message each `slow_seconds`
-         *     (429, `loop_slowed`); `stop` refuses their messages on this intent (409, `loop_stopped`) until somebody outside of the
-         *     lineage sends them something.
+         *     else the last message that its sender was sent on the intent within `window_seconds`; a person's message is always
+         *     new. An answer returns to who asked, and an agent's message to everybody is sent to nobody, unless `broadcasts` is
+         *     set. A loop is a lineage of at least `hops` hops, of whose last 16 messages at least `repeats` repeat an earlier
+         *     one; so a long dialogue with something to say is none. A storm is over one of the other limits. Then the steps
+         *     follow, each after `patience` more messages: `tell` records `loop.found`; `slow` lets the lineage's agents send a
+         *     message each `slow_seconds` (429, `loop_slowed`); `stop` refuses their messages on this intent (409, `loop_stopped`)
+         *     until somebody outside of the lineage sends them something.
          */
         put: operations["set_loop_policy"];
     };
@@ -2333,9 +2335,10 @@ export interface paths {
         };
         /**
          * Make an intent strict
-         * @description From then on, what an agent writes on the intent has to name the epoch of its session (`Entente-Epoch`), by whichever way it
-         *     comes; otherwise it is refused with `epoch_required`. People and services that act in their own names are not concerned.
-         *     Requires the caller to be the intent's creator, to have an admin entry, or to hold the scope `admin`.
+         * @description From then on, every write of an agent on the intent has to name the epoch of its session (`Entente-Epoch`), by
+         *     whichever way it comes; otherwise it is refused with `epoch_required`. People and services that act in their own
+         *     names are not concerned. Requires the caller to be the intent's creator, to have an admin entry, or to hold the
+         *     scope `admin`.
          */
         put: operations["set_intent_strict"];
     };
@@ -2568,8 +2571,8 @@ export interface paths {
         };
         /**
          * Store a job's checkpoint
-         * @description Stores how far the work is, in place of what was stored before. The next attempt at the job receives it with its claim:
-         *     after the loss of this worker, a retried failure, or a release. A report of events may carry it too.
+         * @description Stores how far the work is, in place of the previous checkpoint. The next attempt at the job receives it with its
+         *     claim: after the loss of this worker, a retried failure, or a release. A report of events may carry it too.
          */
         put: operations["store_job_checkpoint"];
     };
@@ -2686,8 +2689,8 @@ export interface paths {
         };
         /**
          * Settle a reservation
-         * @description What was spent under a reservation that ended with its claim or its job is charged for a day more, under the token of that
-         *     claim: a settlement that comes late is not lost.
+         * @description The cost under a reservation that ended with its claim or its job is charged for a day more, under the token of
+         *     that claim: a late settlement is not lost.
          */
         post: operations["settle_reservation"];
     };
@@ -3472,7 +3475,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Report what was spent
+         * Report spending
          * @description Every cost once, whichever way it was reported: by jobs, on intents, or by gateways. Callers without the scope `admin`
          *     see the costs of their own principal.
          */
@@ -3515,9 +3518,9 @@ export interface paths {
         };
         /**
          * Settle a reservation
-         * @description The cost is charged, and what was reserved is released, at once. A cost above the reserved amount is charged all the
-         *     same, and one whose reservation has expired or was released: the money is spent; of one that was charged when it expired,
-         *     what is above. Settling again changes nothing.
+         * @description The cost is charged, and the reserved amounts are released, at once. A cost above the reserved amount is charged
+         *     all the same, and one whose reservation has expired or was released: the money is spent; of one that was charged
+         *     when it expired, the part above. Settling again changes nothing.
          */
         post: operations["settle_spend"];
     };
@@ -3537,7 +3540,7 @@ export interface paths {
          * Stop a subject
          * @description Needs the scope `admin`. Within a second, on all servers: new jobs, claims, operations and reservations, messages,
          *     events, envelopes, intents, dispatches and tool calls of the subject are refused with `stopped`; its running jobs are
-         *     told to end and are ended after the grace time of a cancellation; their credentials are revoked. What is under way may
+         *     told to end and are ended after the grace time of a cancellation; their credentials are revoked. Work under way may
          *     be reported and settled, and people may answer. Pending jobs wait until the stop is lifted.
          */
         post: operations["make_stop"];
@@ -3935,7 +3938,7 @@ export interface paths {
         get: operations["get_team"];
         /**
          * Create a team, or replace its members
-         * @description Needs the scope `admin`. The budgets of a team pay what its members spend, and a stop of it stops all of them.
+         * @description Needs the scope `admin`. The budgets of a team pay the costs of its members, and a stop of it stops all of them.
          */
         put: operations["put_team"];
         /**
@@ -3958,8 +3961,8 @@ export interface paths {
         get: operations["get_team_quotas"];
         /**
          * Set the quotas of a team
-         * @description Needs the scope `admin`. What its members use together is limited; members also have quotas of their own. Otherwise as the
-         *     quotas of a principal.
+         * @description Needs the scope `admin`. Limits the use of its members together; members also have quotas of their own. Otherwise as
+         *     the quotas of a principal.
          */
         put: operations["put_team_quotas"];
     };
@@ -4083,10 +4086,11 @@ export interface paths {
         };
         /**
          * Take a turn
-         * @description Does in one transaction what an agent does between two calls of its model: marks what it has read, sends messages and
-         *     mail, appends events, works on tasks, settles what it has spent, reports on its jobs and ends them, keeps its claims and takes new jobs. All of it happens or nothing: if
-         *     one part is refused, the error says which, and nothing took effect. With an `Idempotency-Key`, a turn whose response was
-         *     lost can be repeated: it happens once, and the response has the same `done`. The inbox is read after the turn.
+         * @description Does in one transaction all that an agent does between two calls of its model: marks entries seen and messages read,
+         *     sends messages and mail, appends events, works on tasks, settles reservations, reports on its jobs and ends them,
+         *     keeps its claims and takes new jobs. All of it happens or nothing: if one part is refused, the error says which, and
+         *     nothing took effect. With an `Idempotency-Key`, a turn whose response was lost can be repeated: it happens once, and
+         *     the response has the same `done`. The inbox is read after the turn.
          */
         post: operations["take_turn"];
     };
@@ -4148,7 +4152,7 @@ export interface paths {
          * List who waits for whom
          * @description Requests whose sender waits in a call (`/ask`), leases with a queue, tasks for those that they depend on, jobs for those
          *     that they delegated, and questions to people; and the deadlocks among them. A plain request that nobody waits for is no
-         *     wait. An admin sees all; anybody else what happens on intents that it may read, and the waits of its own agents. A deadlock
+         *     wait. An admin sees all; anybody else the waits on intents that it may read, and those of its own agents. A deadlock
          *     is recorded as `deadlock.found` in the log of each intent that it concerns, and its end as `deadlock.cleared`.
          */
         get: operations["list_waits"];
@@ -4274,8 +4278,8 @@ export interface components {
             /** @description The intent. */
             intent_id: components["schemas"]["IntentId"];
             /**
-             * @description Whether what agents write on the intent has to name the epochs of their sessions (`Entente-Epoch`); left out if
-             *     it has not.
+             * @description Whether writes of agents on the intent have to name the epochs of their sessions (`Entente-Epoch`); left out if
+             *     they have not.
              */
             strict?: boolean;
         };
@@ -4860,7 +4864,7 @@ export interface components {
             name: string;
             /** @description Whose spending it limits. */
             scope: string;
-            /** @description What happens when shares of the limit are spent. */
+            /** @description Shares of the limit, and the consequences of spending them. */
             thresholds: components["schemas"]["BudgetThreshold"][];
             /** @description Time zone in which its windows begin. */
             time_zone: string;
@@ -4876,7 +4880,7 @@ export interface components {
             /** @description Name of the person's principal. */
             person: string;
         };
-        /** @description What is still allowed; `*` in a pattern stands for any characters. */
+        /** @description Models and tools that are still allowed; `*` in a pattern stands for any characters. */
         BudgetDegrade: {
             /** @description Patterns of the models that may be used; absent restricts none. */
             models?: string[] | null;
@@ -4896,7 +4900,7 @@ export interface components {
             limit?: components["schemas"]["NumberOrText"] | null;
             /** @description Its name. */
             name?: string | null;
-            /** @description What happens when shares of the limit are spent. */
+            /** @description Shares of the limit, and the consequences of spending them. */
             thresholds?: components["schemas"]["BudgetThreshold"][] | null;
         };
         /** @description An amount by which a limit is raised. */
@@ -4904,7 +4908,7 @@ export interface components {
             /** @description The amount, above zero. */
             amount: components["schemas"]["NumberOrText"];
         };
-        /** @description What happens when a share of a budget's limit is spent. An event is always recorded. */
+        /** @description Actions when a share of a budget's limit is spent. An event is always recorded. */
         BudgetThreshold: {
             ask?: components["schemas"]["BudgetAsk"] | null;
             degrade?: components["schemas"]["BudgetDegrade"] | null;
@@ -4921,17 +4925,17 @@ export interface components {
             ends_at?: components["schemas"]["WireTime"] | null;
             /**
              * Format: double
-             * @description What will be spent at the end of the window, if it goes on as since the begin; null without an end, and at first.
+             * @description Costs at the end of the window, if they go on as since the begin; null without an end, and at first.
              */
             forecast?: number | null;
             /**
              * Format: double
-             * @description What can still be reserved; below zero when costs that nobody reserved exceed the limit.
+             * @description The amount that can still be reserved; below zero when costs that nobody reserved exceed the limit.
              */
             left: number;
             /**
              * Format: double
-             * @description The limit of this window: what it was raised by included.
+             * @description The limit of this window, with all raises.
              */
             limit: number;
             /**
@@ -4961,7 +4965,7 @@ export interface components {
             bytes: number;
             /** @description When it was written. */
             exported_at: components["schemas"]["WireTime"];
-            /** @description Who wrote it: it has what this agent might read there. */
+            /** @description The agent that wrote it: the file has the records that this agent could read there. */
             exported_by: string;
             /** @description Its id on this server. */
             id: components["schemas"]["BundleId"];
@@ -5297,7 +5301,7 @@ export interface components {
         ContactKind: "mail" | "slack" | "teams" | "ntfy" | "web_push";
         /** @description A contact point of a person. */
         ContactPoint: {
-            /** @description Whether it is told of what waits. */
+            /** @description Whether it is told anything. */
             active: boolean;
             /** @description The mail address, or of a URL, which is a secret, only the host. */
             address: string;
@@ -5318,12 +5322,12 @@ export interface components {
             last_sent_at?: components["schemas"]["WireTime"] | null;
             /** @description The person. */
             principal_id: string;
-            /** @description What it is told, and when. */
+            /** @description Its topics and times. */
             settings: components["schemas"]["ContactSettings"];
         };
         /** @description A change of a contact point; members that are absent stay. */
         ContactPointChange: {
-            /** @description Whether it is told of what waits. */
+            /** @description Whether it is told anything. */
             active?: boolean | null;
             /** @description A name for it; empty for none. */
             label?: string | null;
@@ -5339,12 +5343,12 @@ export interface components {
             /** @description The contact points, oldest first. */
             contact_points: components["schemas"]["ContactPoint"][];
         };
-        /** @description What a person sets for a contact point. */
+        /** @description A person's settings for a contact point. */
         ContactSettings: {
             /**
              * Format: int32
-             * @description Seconds for which something has to wait before this contact point is told, up to a week. A second contact point with a
-             *     longer time is told only of what the person has left waiting.
+             * @description Seconds for which something has to wait before this contact point is told, up to a week. A second contact point
+             *     with a longer time is told only of items that the person has left waiting.
              * @default 0
              */
             after_seconds: number;
@@ -5353,14 +5357,15 @@ export interface components {
             /** @default null */
             quiet_hours: components["schemas"]["QuietHours"] | null;
             /**
-             * @description Whether messages quote what agents wrote: the questions. Defaults to true, and to false for `ntfy`, whose topics everybody
-             *     can read who knows their names.
+             * @description Whether messages quote words of agents: the questions. Defaults to true, and to false for `ntfy`, whose topics
+             *     everybody can read who knows their names.
              * @default null
              */
             quotes: boolean | null;
             /**
              * Format: int32
-             * @description Seconds after which this contact point is told again of what still waits, 60 to a week, at most ten times; null for never.
+             * @description Seconds after which this contact point is told again of items that still wait, 60 to a week, at most ten times;
+             *     null for never.
              * @default null
              */
             remind_seconds: number | null;
@@ -6887,7 +6892,7 @@ export interface components {
             /** @description The task. */
             task_id: components["schemas"]["TaskId"];
         };
-        /** @description What was handed over. */
+        /** @description The work that was handed over. */
         Handover: {
             /** @description The agent that handed over. */
             from: string;
@@ -6916,7 +6921,7 @@ export interface components {
         };
         /** @description The server's state. */
         Health: {
-            /** @description What is away without a loss: `bus` if other servers' changes are found by polling instead of wake-ups. */
+            /** @description Parts that are away without a loss: `bus` if other servers' changes are found by polling instead of wake-ups. */
             degraded?: string[];
             /** @description The writers that fail: `messages`, `jobs` or `envelopes`. */
             failed?: string[];
@@ -7039,7 +7044,7 @@ export interface components {
             opened_at: components["schemas"]["WireTime"];
             /** @description Its readers. */
             readers: components["schemas"]["InboxReader"][];
-            /** @description What its agent set. */
+            /** @description Settings of its agent. */
             settings: components["schemas"]["InboxSettings"];
         };
         /** @description The entries of the level `digest`, collected. */
@@ -7164,7 +7169,7 @@ export interface components {
             /** @description When it last marked entries or, to the hour, read. */
             used_at: components["schemas"]["WireTime"];
         };
-        /** @description What a reader has seen. */
+        /** @description The entries that a reader has seen. */
         InboxSeen: {
             /**
              * Format: int64
@@ -7174,7 +7179,7 @@ export interface components {
             /** @description Name of the reader; defaults to `default`. */
             reader?: string | null;
         };
-        /** @description What an agent sets for its inbox. */
+        /** @description An agent's settings for its inbox. */
         InboxSettings: {
             /**
              * @description Levels of entries whose sender asks for none, by `request`, `response`, `notify`, `broadcast` (messages to
@@ -7302,7 +7307,7 @@ export interface components {
         };
         /** @description Whether an intent is strict. */
         IntentStrictness: {
-            /** @description Whether what agents write on the intent has to name the epochs of their sessions. */
+            /** @description Whether writes of agents on the intent have to name the epochs of their sessions. */
             strict: boolean;
         };
         /** @description The agents that run jobs. */
@@ -7422,7 +7427,7 @@ export interface components {
             cancel_requested: boolean;
             claim?: components["schemas"]["JobHolder"] | null;
             concurrency?: components["schemas"]["JobConcurrency"] | null;
-            /** @description What the job itself has spent, by currency; `/jobs/{job_id}/tree` adds its children's costs. */
+            /** @description Cost of the job itself, by currency; `/jobs/{job_id}/tree` adds its children's. */
             cost?: {
                 [key: string]: unknown;
             };
@@ -7699,7 +7704,7 @@ export interface components {
             code: string;
             /** @description Whether the job is an open dead letter: failed, tried by nothing again, and not resolved. */
             is_dead_letter: boolean;
-            /** @description What that agent noted. */
+            /** @description Note of that agent. */
             note?: string | null;
             /** @description When it was resolved. */
             resolved_at?: string | null;
@@ -7913,7 +7918,7 @@ export interface components {
              * @description Number of its jobs that run; at most 10,000 are counted. A draining queue is empty once both are 0.
              */
             running: number;
-            /** @description What the queue does. */
+            /** @description State of the queue. */
             state: components["schemas"]["QueueState"];
         };
         /** @description A change of a queue. */
@@ -7936,6 +7941,8 @@ export interface components {
             budget: {
                 [key: string]: unknown;
             };
+            /** @description When the server ends a job whose cancellation was requested, if its worker has not; absent before. */
+            cancel_due_at?: string | null;
             /** @description Whether cancellation has been requested. */
             cancel_requested: boolean;
             /** @description Children that the `delegate` events created. */
@@ -7977,7 +7984,7 @@ export interface components {
             code: components["schemas"]["Code"];
             /** @description The job. */
             job_id: components["schemas"]["JobId"];
-            /** @description The reason, and what to do. */
+            /** @description The reason, and the next step. */
             message: string;
         };
         /** @description A search for jobs to run again. A job fulfils all conditions. */
@@ -7993,7 +8000,7 @@ export interface components {
             dead_letter?: components["schemas"]["DeadLetterState"] | null;
             /** @description Whether today's default versions of the agents run the jobs. */
             default_version?: boolean;
-            /** @description Only say what would be run again. */
+            /** @description Only list the jobs that would be run again. */
             dry_run?: boolean;
             /** @description Only jobs that ended with this error code (ARCP §12). */
             error_code?: string | null;
@@ -8039,7 +8046,7 @@ export interface components {
         };
         /** @description A note on a dead letter. */
         JobResolution: {
-            /** @description What was done about it, for people. */
+            /** @description Note for people on how it was resolved. */
             note?: string | null;
         };
         /** @description The treatment of a job that its worker reports as failed. Absent members have their defaults. */
@@ -8138,6 +8145,8 @@ export interface components {
              * @description Number of the last acknowledged signal.
              */
             acknowledged: number;
+            /** @description When the server ends a job whose cancellation was requested, if its worker has not; absent before. */
+            cancel_due_at?: string | null;
             /** @description Whether the job has to stop. */
             cancel_requested: boolean;
             /** @description The signals, in order; empty if none came in time. */
@@ -8249,7 +8258,7 @@ export interface components {
             /** @description The agent, with its resolved version. */
             agent: string;
             claim?: components["schemas"]["JobHolder"] | null;
-            /** @description What the job itself has spent, by currency; its children's costs are theirs. */
+            /** @description Cost of the job itself, by currency, without its children's. */
             cost?: {
                 [key: string]: unknown;
             };
@@ -8302,7 +8311,7 @@ export interface components {
             count: number;
             /** @description The jobs, parents before their children; the first is the root. */
             jobs: components["schemas"]["JobTreeNode"][];
-            /** @description What all of them have spent, by currency. */
+            /** @description Cost of all of them, by currency. */
             total_cost: {
                 [key: string]: unknown;
             };
@@ -8311,7 +8320,7 @@ export interface components {
         JobTreeNode: {
             /** @description Agent that runs it. */
             agent: string;
-            /** @description What it has spent itself, by currency. */
+            /** @description Its own cost, by currency. */
             cost: {
                 [key: string]: unknown;
             };
@@ -8331,7 +8340,7 @@ export interface components {
             parent_job_id?: components["schemas"]["JobId"] | null;
             /** @description Its status. */
             status: components["schemas"]["JobStatus"];
-            /** @description What it and everything below it have spent. */
+            /** @description Cost of it and everything below it, by currency. */
             total_cost: {
                 [key: string]: unknown;
             };
@@ -8568,7 +8577,7 @@ export interface components {
             /** @description Whether the line was stored. */
             ok: boolean;
         };
-        /** @description What came of one message. */
+        /** @description A message and all that followed from it. */
         Lineage: {
             /** @description Agents that sent some, up to 64; people are not counted in. */
             agents: string[];
@@ -8675,20 +8684,20 @@ export interface components {
             seconds_left?: number | null;
         };
         /**
-         * @description What the server does about a loop or a storm. A later one includes the earlier ones.
+         * @description Action of the server against a loop or a storm. A later one includes the earlier ones.
          * @enum {string}
          */
         LoopAction: "tell" | "slow" | "stop";
         /**
-         * @description What is wrong with a lineage.
+         * @description Reason why a lineage counts as a loop or a storm.
          * @enum {string}
          */
         LoopCause: "loop" | "lineage_rate" | "pair_rate" | "fan_out";
-        /** @description What counts as a loop or a storm, and what follows. */
+        /** @description Limits that define loops and storms, and the steps against them. */
         LoopPolicy: {
             /**
-             * @description Whether an agent may also act because of what another says to everybody on the intent. Without it, agents that
-             *     announce the same thing again and again are no loop; what a person says to everybody is sent to each in any case.
+             * @description Whether an agent may also act because of another's message to everybody on the intent. Without it, agents that
+             *     announce the same thing again and again are no loop; a person's message to everybody reaches each in any case.
              */
             broadcasts: boolean;
             /** @description Whether loops and storms are looked for. */
@@ -8708,7 +8717,7 @@ export interface components {
              * @description Messages of one lineage within a minute above which they are a storm; 0 for no limit.
              */
             lineage_per_minute: number;
-            /** @description What follows from a loop, one after the other. */
+            /** @description Steps against a loop, one after the other. */
             loop_steps: components["schemas"]["LoopAction"][];
             /**
              * Format: int32
@@ -8730,11 +8739,11 @@ export interface components {
              * @description Seconds between two messages of an agent that is slowed.
              */
             slow_seconds: number;
-            /** @description What follows from a storm, one after the other. */
+            /** @description Steps against a storm, one after the other. */
             storm_steps: components["schemas"]["LoopAction"][];
             /**
              * Format: int32
-             * @description Seconds within which an agent acts because of what it was sent. After them it begins a new lineage.
+             * @description Seconds within which an agent acts because of a message that it was sent. After them it begins a new lineage.
              */
             window_seconds: number;
         };
@@ -9374,7 +9383,7 @@ export interface components {
             name?: string | null;
             /** @description Whose spending it limits: `system`, `team:NAME`, `principal:NAME`, `agent:NAME`, `intent:ID` or `key:ID`. */
             scope: string;
-            /** @description What happens when shares of the limit are spent. */
+            /** @description Shares of the limit, and the consequences of spending them. */
             thresholds?: components["schemas"]["BudgetThreshold"][];
             /** @description IANA time zone in which its windows begin; defaults to UTC. */
             time_zone?: string | null;
@@ -9415,7 +9424,7 @@ export interface components {
             /** @description A name for it. */
             label?: string | null;
             push_keys?: components["schemas"]["PushKeys"] | null;
-            /** @description What it is told, and when. */
+            /** @description Its topics and times. */
             settings?: components["schemas"]["ContactSettings"];
         };
         /** @description An appointment to make. */
@@ -9618,15 +9627,15 @@ export interface components {
             /** @description Agent that requests the approval; defaults to the acting agent. */
             requested_by?: string | null;
         };
-        /** @description What to hand over, and to whom. */
+        /** @description The work to hand over, and the agent that takes over. */
         NewHandover: {
             /** @description The agent that hands over; defaults to the acting one. Who manages the intent may pass on the work of others. */
             from?: string | null;
             /** @description The leases to hand over; defaults to all that the agent holds on the intent. */
             leases?: string[] | null;
-            /** @description What the other agent should know: up to 16 KiB. */
+            /** @description Note for the other agent: up to 16 KiB. */
             note?: string | null;
-            /** @description Up to 100 ids or addresses of what the work refers to. */
+            /** @description References of the work: up to 100 ids or addresses. */
             references?: string[];
             /** @description State of the work: an object of up to 64 KiB. */
             state?: {
@@ -9937,7 +9946,7 @@ export interface components {
             /** @description Kind of principal. */
             kind: components["schemas"]["Kind"];
         };
-        /** @description Limits to set; 0 means no limit, and what is null or absent has the server's default. */
+        /** @description Limits to set; 0 means no limit, and a member that is null or absent has the server's default. */
         NewQuotas: {
             /**
              * Format: int64
@@ -10062,8 +10071,8 @@ export interface components {
             /** @description The subscribing agent: only events visible to it are sent; defaults to the acting agent. */
             subscriber_id?: string | null;
             /**
-             * @description Topic at the `sink` (a subject of NATS, a topic of Kafka), within what the operator allows; `{intent_id}` and `{type}` are
-             *     those of each event. A topic of Kafka has no `{intent_id}`: that is the key of each record.
+             * @description Topic at the `sink` (a subject of NATS, a topic of Kafka), one that the operator allows; `{intent_id}` and
+             *     `{type}` are those of each event. A topic of Kafka has no `{intent_id}`: that is the key of each record.
              */
             topic?: string | null;
             /** @description URL that receives deliveries; if omitted, nothing is sent: follow a stream instead. */
@@ -10336,7 +10345,7 @@ export interface components {
         NoRetry: "no_policy" | "no_retries" | "not_recoverable" | "exhausted" | "intent_resolved";
         /** @description Topics that are collected, and when they are told. */
         NotificationDigest: {
-            /** @description Local times of day, `HH:MM`, at which what has come together is told. */
+            /** @description Local times of day, `HH:MM`, at which the collected items are told. */
             at: string[];
             /** @description Time zone by its name in the IANA database; defaults to `UTC`. */
             time_zone?: string;
@@ -10684,7 +10693,7 @@ export interface components {
             stem: string;
         };
         /**
-         * @description What a queue does.
+         * @description State of a queue.
          * @enum {string}
          */
         QueueState: "open" | "paused" | "draining";
@@ -10713,7 +10722,7 @@ export interface components {
             own?: number | null;
             /**
              * Format: int64
-             * @description What is in use; null if it is not counted, because nothing of this kind is limited.
+             * @description The amount in use; null if it is not counted, because nothing of this kind is limited.
              */
             used?: number | null;
         };
@@ -11052,7 +11061,7 @@ export interface components {
             /** @description Type of the message or the event; status of the job. */
             type: string;
         };
-        /** @description How far the search knows what was written. */
+        /** @description The times up to which records were searched. */
         SearchIndexed: {
             /** @description Jobs that were accepted before this time were searched; null while nothing is known. Most younger ones were too. */
             jobs_until?: string | null;
@@ -11061,7 +11070,7 @@ export interface components {
         };
         /** @description A page of results. */
         SearchResults: {
-            /** @description What was searched: a result may be missing only if it is newer. */
+            /** @description How far the search reaches: a result may be missing only if it is newer. */
             indexed: components["schemas"]["SearchIndexed"];
             /** @description Cursor of the next page; null on the last one. A page may be short, or empty, and have one. */
             next_cursor?: string | null;
@@ -11215,7 +11224,7 @@ export interface components {
             /** @description The unit; different units are never added together. */
             unit: string;
         };
-        /** @description A report of what was spent. */
+        /** @description A report of spending. */
         SpendReport: {
             /** @description Whether these are all lines. Otherwise ask for a shorter time, or divide it by less. */
             complete: boolean;
@@ -11239,7 +11248,7 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description What a call has cost. */
+        /** @description The cost of a call. */
         SpendSettlement: {
             /** @description The cost by unit; empty releases the reserved amounts. */
             cost: {
@@ -12240,7 +12249,7 @@ export interface components {
             /** @description The worker. */
             worker_id: string;
         };
-        /** @description What a turn did; the same if it is repeated. */
+        /** @description Effects of a turn; the same if it is repeated. */
         TurnDone: {
             /** @description The appended events, in order. */
             events: components["schemas"]["EventBody"][];
@@ -12321,7 +12330,7 @@ export interface components {
             /** @description The worker. */
             worker_id: string;
         };
-        /** @description What to read of the inbox after the turn. */
+        /** @description The page of the inbox to read after the turn. */
         TurnInbox: {
             /** @description Levels, separated by commas: `wake`, `next`, `digest`; defaults to those that the reader read before, or all. */
             attention?: string | null;
@@ -12415,7 +12424,7 @@ export interface components {
         };
         /** @description A turn that was taken. */
         TurnTaken: {
-            /** @description What it did; the same if the turn is repeated with its key. */
+            /** @description Its effects; the same if the turn is repeated with its key. */
             done: components["schemas"]["TurnDone"];
             inbox?: components["schemas"]["InboxPage"] | null;
             inbox_error?: components["schemas"]["ProblemBody"] | null;
@@ -12442,11 +12451,11 @@ export interface components {
             task?: components["schemas"]["NewTask"] | null;
             /** @description The task; none with `create`. */
             task_id?: string | null;
-            /** @description What to do. */
+            /** @description The action. */
             verb: components["schemas"]["TurnTaskVerb"];
         };
         /**
-         * @description What is done with a task. The other actions concern other agents, whose records a turn does not lock.
+         * @description Action on a task. The other actions concern other agents, whose records a turn does not lock.
          * @enum {string}
          */
         TurnTaskVerb: "create" | "claim" | "start" | "complete" | "fail" | "block" | "unblock" | "release";
@@ -12458,7 +12467,7 @@ export interface components {
             status: string;
         };
         /**
-         * @description What happens to the amounts of a reservation that nobody settles in time.
+         * @description Treatment of the amounts of a reservation that nobody settles in time.
          * @enum {string}
          */
         Unsettled: "release" | "charge";
@@ -12568,7 +12577,7 @@ export interface components {
             /** @description The agent that waits. */
             from: string;
             intent_id?: components["schemas"]["IntentId"] | null;
-            /** @description What it waits for. */
+            /** @description Kind of the object that it waits for. */
             kind: components["schemas"]["WaitKind"];
             /** @description The request, the lease's scope, the task, the job or the moment. */
             ref: string;
@@ -12578,7 +12587,7 @@ export interface components {
             to?: string | null;
         };
         /**
-         * @description Kind of a wait: what the waiting agent waits for.
+         * @description Kind of a wait, by its object.
          * @enum {string}
          */
         WaitKind: "request" | "lease" | "task" | "job" | "decision";
@@ -12678,6 +12687,10 @@ export interface components {
         WorkerDirectives: {
             /** @description Jobs to stop and to report as ended. */
             cancel: components["schemas"]["JobId"][];
+            /** @description When the server ends each of these jobs, if the worker has not; absent if there are none. */
+            cancel_due_at?: {
+                [key: string]: string;
+            };
             /** @description When the claims on the other jobs expire. */
             claim_expires_at: string;
             /** @description Whether to continue, to claim no more jobs, or to terminate. */

@@ -1,6 +1,6 @@
 //! The tool for jobs after their submission: running one again, resolving a dead letter, sending signals, taking these or handing
-//! the job back as its worker, its attempts, and what it delegated. It is one tool, because every tool costs each model that
-//! reads the list of tools.
+//! the job back as its worker, its attempts, and the jobs that it delegated. It is one tool, because every tool costs
+//! each model that reads the list of tools.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use entente_arcp_api::signal_bodies::SignalBody;
 use entente_arcp_api::trees::TreeBody;
 use entente_domain::arcp::jobs::reruns::Version;
 use entente_domain::arcp::jobs::signals::SignalAsk;
+use entente_domain::clock::rfc3339;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::error::Problem;
 use serde::Deserialize;
@@ -166,13 +167,13 @@ async fn take(call: &Call, said: ControlArgs) -> ToolResult {
     let _place = if wait == 0 { None } else { Some(call.waits()?) };
     let taken = jobs::wait(ctx, &call.caller, id, &token, None, patience, call.presence.over()).await?;
     let summary = match taken.signals.len() {
-        _ if taken.cancel_requested => "The job is to stop: end it with finish_job.".to_owned(),
+        _ if taken.cancel_due_at.is_some() => "The job is to stop: end it with finish_job.".to_owned(),
         0 => "No signal.".to_owned(),
         count => format!("{count} signal(s)."),
     };
     let body = json!({
         "job_id": id, "signals": SignalBody::all(taken.signals)?, "acknowledged": taken.acked,
-        "cancel_requested": taken.cancel_requested,
+        "cancel_requested": taken.cancel_due_at.is_some(), "cancel_due_at": taken.cancel_due_at.map(rfc3339),
     });
     Answer::new(summary, &body)
 }

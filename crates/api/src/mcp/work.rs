@@ -36,7 +36,7 @@ fn report_tool() -> Tool {
     Tool {
         name: "report_job",
         title: "Report on a job",
-        about: "Reports on a job that you run. On `cancel_requested`, stop and end it with finish_job.",
+        about: "Reports on your job. On `cancel_requested`, stop: finish_job.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
             must("claim_token", token()),
@@ -89,8 +89,7 @@ fn check_tool() -> Tool {
     Tool {
         name: "check_lease",
         title: "Check a job's permissions",
-        about: "Checks whether a job that you run may perform an operation, before you perform it. A denial is an answer, not \
-                an error.",
+        about: "Checks whether your job may perform an operation, before it does. A denial is an answer, no error.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
             must("claim_token", token()),
@@ -116,13 +115,14 @@ fn reported() -> Value {
         must("last_event_seq", json!({ "type": "integer" })),
         must("budget", free("Remaining budget, by currency.")),
         must("cancel_requested", flag("Whether the job must stop.")),
+        may("cancel_due_at", text("When the server ends it then.")),
         must("lease_expired", flag("Whether the lease has expired, which ends the job.")),
         may("next_attempt_at", text("When it is tried again.")),
     ])
 }
 
 fn told(done: &str, reported: Reported) -> ToolResult {
-    let summary = if reported.cancel_requested {
+    let summary = if reported.cancel_due_at.is_some() {
         format!("{done} The job is to stop: end it with finish_job.")
     } else {
         done.to_owned()

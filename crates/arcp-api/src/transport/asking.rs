@@ -48,7 +48,7 @@ pub(super) enum Done {
 /// State of an admitted client.
 pub(super) struct AdmittedClient {
     pub caller: Caller,
-    /// What its writes require.
+    /// Conditions of its writes.
     pub fences: Vec<Fence>,
     pub entered: Entered,
     pub agents: Vec<Value>,
@@ -63,7 +63,7 @@ pub(super) struct AdmittedClient {
 pub(super) struct Backend {
     pub api: Arc<ApiState>,
     pub caller: Caller,
-    /// What its writes require.
+    /// Conditions of its writes.
     pub fences: Vec<Fence>,
     pub entered: Arc<Entered>,
 }
@@ -144,7 +144,7 @@ impl Backend {
         }
     }
 
-    /// Counts the bytes of frames for the quotas of the key's principal; what is too much delays the requests after it.
+    /// Counts the bytes of frames for the quotas of the key's principal; an excess delays later requests.
     pub fn heard(&self, bytes: usize) {
         self.api.ctx.quotas.charge(&self.caller.grant, bytes as u64);
     }

@@ -90,7 +90,7 @@ pub(super) struct Submission {
 }
 
 impl Submission {
-    /// Returns what is asked, unless its principal may not submit it.
+    /// Returns the requested job, unless its principal may not submit it.
     fn admitted(&self) -> Result<JobAsk, Refusal> {
         self.full.clone().map_or(Ok(()), Err)?;
         if let (Some(asked), Some(most)) = (self.ask.priority, self.max_priority) {

@@ -83,7 +83,7 @@ async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) ->
         Err(refusal) => Err(refusal),
     };
     if let Err(refusal) = &judged {
-        // What the refused operation has reserved so far is forgotten.
+        // Forgets the reservations that the refused operation has made so far.
         change = locked.change(id)?;
         change.refuse(ask.call_id.as_deref(), refusal)?;
     }

@@ -26,8 +26,8 @@ use crate::workers::{Directive, SLOTS};
 pub struct Beat {
     /// Whether the worker continues.
     pub directive: Directive,
-    /// Jobs that the worker has to stop.
-    pub cancel: Vec<JobId>,
+    /// Jobs that the worker has to stop, each with the time after which the server ends it.
+    pub cancel: BTreeMap<JobId, Timestamp>,
     /// Jobs whose claims are lost, to be dropped silently.
     pub lost: Vec<JobId>,
     /// New expiry of the other claims.
@@ -82,7 +82,7 @@ pub async fn beat(ctx: &Ctx, caller: &Caller, ask: &BeatAsk, stopping: &Cancella
         let news = !beat.lost.is_empty()
             || !beat.signals.is_empty()
             || beat.directive != ask.obeyed
-            || !beat.cancel.iter().all(known);
+            || !beat.cancel.keys().all(known);
         let waited = async {
             tokio::select! {
                 rung = timeout_at(until, listener.rung()) => rung.is_ok(),
@@ -135,7 +135,7 @@ pub async fn beat_within(
     Ok(Beat {
         directive,
         signals,
-        cancel: kept.iter().filter(|(_, kept)| kept.cancel).map(|(id, _)| *id).collect(),
+        cancel: kept.iter().filter_map(|(id, kept)| Some((*id, kept.cancel_due_at?))).collect(),
         lost: held.iter().map(|one| one.job_id).filter(|id| !kept.contains_key(id)).collect(),
         claim_expires_at: until,
     })

@@ -281,7 +281,7 @@ async fn take(
     Ok(Some((taken, cut)))
 }
 
-/// Leaves out what is behind closed gates, to make room for others.
+/// Leaves out the agents and principals behind closed gates, to make room for others.
 pub(super) fn pass_over(closed: BTreeSet<Gate>, agents: &mut Vec<String>, without: &mut Vec<String>) {
     for gate in closed {
         match gate {

@@ -226,7 +226,7 @@ pub(super) async fn of_kind(
     Ok(rows.into_iter().rev().map(Stored::from).collect())
 }
 
-/// What the workers of these jobs said last.
+/// Returns the last `status` event of each of these jobs.
 pub(super) async fn said_last(conn: &mut PgConnection, jobs: &[Uuid]) -> Outcome<Vec<Stored>> {
     let rows = select!(
         "job_events::said_last",

@@ -131,7 +131,7 @@ pub struct Description {
     pub terminal: Option<Stored>,
     /// Claim on the job, if it runs.
     pub holding: Option<Holding>,
-    /// What it has beside its own row.
+    /// Its records beside its own row.
     pub beside: Beside,
 }
 
@@ -164,14 +164,14 @@ pub(crate) async fn visible(ctx: &Ctx, conn: &mut PgConnection, caller: &Caller,
     Err(Refusal::new(Code::PermissionDenied, message).into())
 }
 
-/// A job of an intent, with what its reader may see of it.
+/// A job of an intent, with the parts that its reader may see.
 #[derive(Debug)]
 pub struct IntentJob {
     /// The job.
     pub job: Job,
     /// Its input as it was submitted; `None` for others than its submitter.
     pub input: Option<String>,
-    /// What it has beside its own row.
+    /// Its records beside its own row.
     pub beside: Beside,
 }
 

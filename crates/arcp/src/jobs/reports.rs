@@ -181,8 +181,8 @@ pub struct Reported {
     pub last_seq: i64,
     /// Remaining budget of the job.
     pub budget: Budget,
-    /// Whether the job has to stop.
-    pub cancel_requested: bool,
+    /// Time by which the job has to stop, if it was cancelled.
+    pub cancel_due_at: Option<Timestamp>,
     /// Whether the job's lease has expired, which ends the job.
     pub lease_expired: bool,
     /// Operations that the job may not perform.
@@ -279,7 +279,7 @@ pub(super) fn told(change: &JobChange, denied: Vec<Denied>) -> Reported {
     Reported {
         last_seq: job.last_seq,
         budget: change.remaining(),
-        cancel_requested: job.cancel.is_some(),
+        cancel_due_at: job.cancel.as_ref().map(|cancel| cancel.due_at),
         lease_expired: job.lease_expired(change.now()),
         denied,
         children: Vec::new(),
@@ -287,7 +287,7 @@ pub(super) fn told(change: &JobChange, denied: Vec<Denied>) -> Reported {
     }
 }
 
-/// What the events of a report are judged by.
+/// Facts by which the events of a report are judged.
 struct Judges<'a> {
     /// Event keys that are stored already.
     known: &'a HashSet<(JobId, String)>,

@@ -27,7 +27,7 @@ use crate::Ctx;
 /// Jobs released at once: those due at one second start in the order of the queue, not in that of the batches.
 const TOGETHER: i64 = 10_000;
 
-/// Time for which what was spent under a reservation that lapsed is charged.
+/// Time for which the cost under a lapsed reservation is still charged.
 const LATEST: TimeDelta = TimeDelta::days(1);
 
 /// Workers woken for jobs of one agent; each that takes a job of many wakes the next one.

@@ -1,4 +1,4 @@
-//! What a turn does with jobs (`crates/bridges/src/turns.rs`): reports on claimed jobs and a claim of new ones, as parts of one
+//! Jobs in a turn (`crates/bridges/src/turns.rs`): reports on claimed jobs and a claim of new ones, as parts of one
 //! transaction, which the turn begins and commits. The transaction holds the locks of the intents of all reported jobs.
 
 use std::collections::HashSet;

@@ -32,14 +32,14 @@ use crate::credentials;
 use crate::inventory;
 use crate::inventory::Known;
 
-/// A queued command, and what has to be so for it to take effect.
+/// A queued command, and the conditions that must hold when it takes effect.
 #[derive(Debug, Clone)]
 struct Fenced {
     command: Command,
     fences: Vec<Fence>,
 }
 
-/// What a command does.
+/// Action of a command.
 #[derive(Debug, Clone)]
 enum Command {
     /// A job to accept.

@@ -25,7 +25,7 @@ pub(super) struct Fresh {
     pub input: Option<String>,
     /// Whether the job still waits for its credentials.
     pub preparing: bool,
-    /// What it has beside its own row.
+    /// Its records beside its own row.
     pub extra: Extra,
 }
 
@@ -366,8 +366,8 @@ pub(super) async fn unpark(conn: &mut PgConnection, ids: &[Uuid]) -> Outcome<u64
 /// A job whose claim was extended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extended {
-    /// Whether it has to stop.
-    pub cancel: bool,
+    /// Time by which it has to stop, if it was cancelled.
+    pub cancel_due_at: Option<Timestamp>,
     /// Number of its last signal, and of the last acknowledged one.
     pub signals_sent: i64,
     pub signals_acked: i64,
@@ -391,7 +391,7 @@ pub(super) async fn extend(
              WHERE c.claim_token = h.token AND c.status = 'running' AND c.claim_expires_at > $4
              ORDER BY c.job_id FOR UPDATE OF c)
          UPDATE job_clock c SET claim_expires_at = greatest(c.claim_expires_at, $3) FROM held h WHERE c.job_id = h.job_id
-         RETURNING c.job_id, c.cancel_due_at IS NOT NULL AS "cancel!", c.signals_sent, c.signals_acked"#,
+         RETURNING c.job_id, c.cancel_due_at, c.signals_sent, c.signals_acked"#,
         &ids,
         &tokens as &[&[u8]],
         until,
@@ -401,7 +401,7 @@ pub(super) async fn extend(
     .await?;
     let extended = rows.into_iter().map(|row| {
         let (signals_sent, signals_acked) = (row.signals_sent, row.signals_acked);
-        (row.job_id.into(), Extended { cancel: row.cancel, signals_sent, signals_acked })
+        (row.job_id.into(), Extended { cancel_due_at: row.cancel_due_at, signals_sent, signals_acked })
     });
     Ok(extended.collect())
 }

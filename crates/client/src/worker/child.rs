@@ -8,6 +8,8 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use entente_domain::canonical::{hex, sha256};
+use entente_domain::clock::Clock as _;
+use entente_runtime::environment::SystemClock;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -15,7 +17,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::lines::Failed;
@@ -45,6 +47,8 @@ pub(super) struct CommandSettings {
     pub(super) signals: bool,
     /// Time between SIGTERM and SIGKILL.
     pub(super) grace: Duration,
+    /// Whether the command of a cancelled job has until the server ends the job, if that is longer.
+    pub(super) keeps_cancel_grace: bool,
     /// The process that ends the commands if the worker is killed.
     pub(super) watchdog: Watchdog,
     /// Whether the hint about a silent command was given: once is enough.
@@ -60,12 +64,12 @@ pub(super) async fn run(
 ) -> Fate {
     let (items, queue) = channel(QUEUE);
     let (answers, asked) = unbounded_channel();
-    let on_cancel = || super::stop(stop, Stop::Cancelled);
+    let on_cancel = |due| super::stop(stop, Stop::Cancelled { due });
     let reporter = Reporter { api, job, on_cancel: &on_cancel };
     let told = CancellationToken::new();
     let started = spawn(settings, job)
         .and_then(|child| Running::new(child, job, settings, told.clone(), stop.subscribe()));
-    // Dropped after the guard below, which ends what is left of the command.
+    // Dropped after the guard below, which ends the command's remaining processes.
     let mut running = match started {
         Ok(running) => running,
         Err(e) => {
@@ -213,7 +217,7 @@ impl<'a> Running<'a> {
         };
         let feeds = feed(stdin, self.job, self.settings.filter, answers, &self.exited);
         let waits =
-            wait(&mut self.child, self.group, self.settings.grace, &self.told, &mut self.stop, &self.exited);
+            wait(&mut self.child, self.group, self.settings, &self.told, &mut self.stop, &self.exited);
         let hints = hint(self.job, self.settings, &self.seen, &self.exited);
         let (status, (), out, err, ()) =
             tokio::join!(waits, feeds, listener.output(stdout), listener.complaints(stderr), hints);
@@ -232,7 +236,7 @@ impl<'a> Running<'a> {
     fn end(&self, status: Option<ExitStatus>) -> End {
         let seen = &self.seen;
         match *self.stop.borrow() {
-            Some(Stop::Cancelled) => {
+            Some(Stop::Cancelled { .. }) => {
                 let message = "the job was called off, and its command has stopped".to_owned();
                 return End::Error(Failed::with("CANCELLED", message));
             }
@@ -259,6 +263,12 @@ impl<'a> Running<'a> {
     }
 }
 
+/// Time until the server ends a cancelled job.
+fn time_left(stop: Stop) -> Option<Duration> {
+    let Stop::Cancelled { due: Some(due) } = stop else { return None };
+    Some((due - SystemClock.now()).to_std().unwrap_or_default())
+}
+
 /// Waits for the command's exit.
 ///
 /// Sends SIGTERM and later SIGKILL when the job is to stop, or when the command keeps running after its job
@@ -266,11 +276,12 @@ impl<'a> Running<'a> {
 async fn wait(
     child: &mut Child,
     group: Option<Pid>,
-    grace: Duration,
+    settings: &CommandSettings,
     told: &CancellationToken,
     stop: &mut watch::Receiver<Option<Stop>>,
     exited: &CancellationToken,
 ) -> std::io::Result<ExitStatus> {
+    let grace = settings.grace;
     let asks = async {
         tokio::select! {
             // After reporting its end, the command has some time to exit by itself.
@@ -278,7 +289,16 @@ async fn wait(
             _ = stop.wait_for(Option::is_some) => {}
         }
         signal(group, Signal::TERM);
-        sleep(grace).await;
+        let least = Instant::now() + grace;
+        loop {
+            let why = (*stop.borrow_and_update()).filter(|_| settings.keeps_cancel_grace);
+            let end = why.and_then(time_left).map_or(least, |left| least.max(Instant::now() + left));
+            tokio::select! {
+                () = sleep_until(end) => break,
+                // The canceller may give more time, or less.
+                Ok(()) = stop.changed() => {}
+            }
+        }
         signal(group, Signal::KILL);
         std::future::pending::<Infallible>().await
     };

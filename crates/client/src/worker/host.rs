@@ -7,6 +7,7 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::time::Duration;
 
+use entente_domain::clock;
 use entente_domain::ids::Chance as _;
 use entente_runtime::environment::OsChance;
 use entente_runtime::signals::Signals;
@@ -53,6 +54,7 @@ enum Directive {
 struct Beat {
     directive: Directive,
     cancel: Vec<String>,
+    cancel_due_at: BTreeMap<String, String>,
     lost: Vec<String>,
 }
 
@@ -296,10 +298,12 @@ impl Host {
 
     fn heed(&self, beat: &Beat) {
         let held = self.held.borrow();
-        for (jobs, word) in [(&beat.cancel, Stop::Cancelled), (&beat.lost, Stop::Lost)] {
-            for held in jobs.iter().filter_map(|id| held.get(id)) {
-                super::stop(&held.stop, word);
-            }
+        for (id, held) in beat.cancel.iter().filter_map(|id| Some((id, held.get(id)?))) {
+            let due = beat.cancel_due_at.get(id).and_then(|due| clock::parse(due));
+            super::stop(&held.stop, Stop::Cancelled { due });
+        }
+        for held in beat.lost.iter().filter_map(|id| held.get(id)) {
+            super::stop(&held.stop, Stop::Lost);
         }
         let news =
             self.directive.send_if_modified(|now| std::mem::replace(now, beat.directive) != beat.directive);

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use entente_domain::canonical::{hex, sha256};
+use entente_domain::clock::{self, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -133,8 +134,8 @@ pub(super) async fn insist<T: DeserializeOwned + Default>(
 pub(super) struct Reporter<'a> {
     pub(super) api: &'a Api,
     pub(super) job: &'a Claimed,
-    /// Called when the server requests that the job stops.
-    pub(super) on_cancel: &'a dyn Fn(),
+    /// Called when the server requests that the job stops, with the time at which the server ends it.
+    pub(super) on_cancel: &'a dyn Fn(Option<Timestamp>),
 }
 
 /// The job no longer belongs to this worker.
@@ -149,9 +150,10 @@ struct Taken {
 }
 
 #[derive(serde::Deserialize, Default)]
+#[serde(default)]
 struct EventReport {
-    #[serde(default)]
     cancel_requested: bool,
+    cancel_due_at: Option<String>,
 }
 
 impl Reporter<'_> {
@@ -240,7 +242,7 @@ impl Reporter<'_> {
     async fn report(&self, body: &Reported<'_>) -> Result<Result<(), Failure>, Gone> {
         Ok(self.post::<EventReport>("events", body).await?.map(|kept| {
             if kept.cancel_requested {
-                (self.on_cancel)();
+                (self.on_cancel)(kept.cancel_due_at.as_deref().and_then(clock::parse));
             }
         }))
     }

@@ -76,7 +76,7 @@ impl Watchdog {
 impl State {
     fn tell(&mut self, sign: char, group: i32) -> std::io::Result<()> {
         let pipe = self.process.stdin.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?;
-        // Shorter than what a pipe takes at once, so it is written whole or not at all.
+        // Short enough for a pipe to take it at once, so it is written whole or not at all.
         pipe.write_all(format!("{sign}{group}\n").as_bytes())
     }
 

@@ -155,6 +155,8 @@ async fn a_canceller_says_how_long_the_worker_may_take() {
     let hand = Hand::of(&world.any(), "echo@1").await;
     let job = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
     let claimed = hand.one().await;
+    client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let other = hand.one().await;
     let path = format!("/jobs/{}/cancel", id(&job));
     let ask = |grace: i64| json!({ "session_id": job["session_id"], "grace_sec": grace });
     for wrong in [-1, 3601] {
@@ -164,12 +166,24 @@ async fn a_canceller_says_how_long_the_worker_may_take() {
     let due = |at: &Value| at["cancel_due_at"].as_str().unwrap().to_owned();
     let get = async || client.get(&format!("/jobs/{}", id(&job))).await.ok();
     assert_eq!(due(&get().await), "2026-11-21T09:00:00.000000Z");
-    assert_eq!(hand.beat(&[&claimed]).await["cancel"], json!([id(&job)]));
+    let beat = hand.beat(&[&claimed]).await;
+    assert_eq!(beat["cancel"], json!([id(&job)]));
+    assert_eq!(beat["cancel_due_at"], json!({ id(&job): due(&get().await) }));
     // A second request shortens the time, and does not lengthen it.
     client.post(&path, ask(20)).await.is(202);
     client.post(&path, ask(60)).await.is(202);
     client.post(&path, json!({ "session_id": job["session_id"] })).await.is(202);
     assert_eq!(due(&get().await), "2026-11-21T08:00:20.000000Z");
+    // The worker learns the time from each answer that tells it to stop, and before from none.
+    assert_eq!(hand.beat(&[&claimed]).await["cancel_due_at"][id(&job)], "2026-11-21T08:00:20.000000Z");
+    assert_eq!(due(&hand.events(&claimed, json!([])).await.ok()), "2026-11-21T08:00:20.000000Z");
+    assert_eq!(
+        due(&hand.tell(&claimed, "signals/wait", json!({})).await.ok()),
+        "2026-11-21T08:00:20.000000Z"
+    );
+    assert_eq!(hand.beat(&[&other]).await.get("cancel_due_at"), None);
+    assert_eq!(hand.events(&other, json!([])).await.ok().get("cancel_due_at"), None);
+    assert_eq!(hand.tell(&other, "signals/wait", json!({})).await.ok().get("cancel_due_at"), None);
     world.pass(19).await;
     assert_eq!(status(&client, id(&job)).await, "running");
     world.pass(2).await;

@@ -16,8 +16,8 @@ class AclBody(Record):
     entries: list[EntryBody]
     # The intent.
     intent_id: str
-    # Whether what agents write on the intent has to name the epochs of their sessions (`Entente-Epoch`); left out
-    # if it has not.
+    # Whether writes of agents on the intent have to name the epochs of their sessions (`Entente-Epoch`); left out
+    # if they have not.
     strict: bool | None
 
 
@@ -448,7 +448,7 @@ class Budget(Record):
     name: str
     # Whose spending it limits.
     scope: str
-    # What happens when shares of the limit are spent.
+    # Shares of the limit, and the consequences of spending them.
     thresholds: list[BudgetThreshold]
     # Time zone in which its windows begin.
     time_zone: str
@@ -469,7 +469,7 @@ class BudgetAsk(Record):
 
 @record
 class BudgetDegrade(Record):
-    """What is still allowed; `*` in a pattern stands for any characters."""
+    """Models and tools that are still allowed; `*` in a pattern stands for any characters."""
     # Patterns of the models that may be used; absent restricts none.
     models: list[str] | None
     # Patterns of the tools that may be called; absent restricts none.
@@ -488,7 +488,7 @@ class BudgetList(Record):
 
 @record
 class BudgetThreshold(Record):
-    """What happens when a share of a budget's limit is spent. An event is always recorded."""
+    """Actions when a share of a budget's limit is spent. An event is always recorded."""
     # Asks a person whether to raise the limit, to stop or to go on.
     ask: BudgetAsk | None
     # Restricts models or tools from then on.
@@ -504,12 +504,11 @@ class BudgetUsage(Record):
     """The use of a budget in a window."""
     # End of the window; null if it never ends.
     ends_at: str | None
-    # What will be spent at the end of the window, if it goes on as since the begin; null without an end, and at
-    # first.
+    # Costs at the end of the window, if they go on as since the begin; null without an end, and at first.
     forecast: float | None
-    # What can still be reserved; below zero when costs that nobody reserved exceed the limit.
+    # The amount that can still be reserved; below zero when costs that nobody reserved exceed the limit.
     left: float
-    # The limit of this window: what it was raised by included.
+    # The limit of this window, with all raises.
     limit: float
     # Amounts reserved for work under way.
     reserved: float
@@ -526,7 +525,7 @@ class Bundle(Record):
     bytes: int
     # When it was written.
     exported_at: str
-    # Who wrote it: it has what this agent might read there.
+    # The agent that wrote it: the file has the records that this agent could read there.
     exported_by: str
     # Its id on this server.
     id: str
@@ -808,7 +807,7 @@ class Constraints(Record):
 @record
 class ContactPoint(Record):
     """A contact point of a person."""
-    # Whether it is told of what waits.
+    # Whether it is told anything.
     active: bool
     # The mail address, or of a URL, which is a secret, only the host.
     address: str
@@ -832,7 +831,7 @@ class ContactPoint(Record):
     last_sent_at: str | None
     # The person.
     principal_id: str
-    # What it is told, and when.
+    # Its topics and times.
     settings: ContactSettings
 
 
@@ -845,20 +844,20 @@ class ContactPointList(Record):
 
 @record
 class ContactSettings(Record):
-    """What a person sets for a contact point."""
+    """A person's settings for a contact point."""
     # Seconds for which something has to wait before this contact point is told, up to a week. A second contact
-    # point with a longer time is told only of what the person has left waiting.
+    # point with a longer time is told only of items that the person has left waiting.
     after_seconds: int | None
-    # Topics that are collected. What would lapse before the next digest is told at once.
+    # Topics that are collected. An item that would lapse before the next digest is told at once.
     digest: NotificationDigest | None
     # Daily hours in which nothing is told: it is told at their end. `except` names agents whose decisions are told
     # anyway.
     quiet_hours: QuietHours | None
-    # Whether messages quote what agents wrote: the questions. Defaults to true, and to false for `ntfy`, whose
-    # topics everybody can read who knows their names.
+    # Whether messages quote words of agents: the questions. Defaults to true, and to false for `ntfy`, whose topics
+    # everybody can read who knows their names.
     quotes: bool | None
-    # Seconds after which this contact point is told again of what still waits, 60 to a week, at most ten times;
-    # null for never.
+    # Seconds after which this contact point is told again of items that still wait, 60 to a week, at most ten
+    # times; null for never.
     remind_seconds: int | None
     # Topics that are told at once. Defaults to `decision` and `approval`.
     topics: list[str] | None
@@ -2047,7 +2046,7 @@ class HandedTask(Record):
 
 @record
 class Handover(Record):
-    """What was handed over."""
+    """The work that was handed over."""
     # The agent that handed over.
     from_: str
     # The intent.
@@ -2076,7 +2075,7 @@ class Hatches(Record):
 @record
 class Health(Record):
     """The server's state."""
-    # What is away without a loss: `bus` if other servers' changes are found by polling instead of wake-ups.
+    # Parts that are away without a loss: `bus` if other servers' changes are found by polling instead of wake-ups.
     degraded: list[str] | None
     # The writers that fail: `messages`, `jobs` or `envelopes`.
     failed: list[str] | None
@@ -2156,7 +2155,7 @@ class Inbox(Record):
     opened_at: str
     # Its readers.
     readers: list[InboxReader]
-    # What its agent set.
+    # Settings of its agent.
     settings: InboxSettings
 
 
@@ -2261,7 +2260,7 @@ class InboxReader(Record):
 
 @record
 class InboxSettings(Record):
-    """What an agent sets for its inbox."""
+    """An agent's settings for its inbox."""
     # Levels of entries whose sender asks for none, by `request`, `response`, `notify`, `broadcast` (messages to
     # everybody), `mail`, `job`, `decision` and `task`.
     attention: dict[str, str] | None
@@ -2461,7 +2460,7 @@ class JobBody(Record):
     claim: JobHolder | None
     # The key by which running jobs of its principal are limited.
     concurrency: JobConcurrency | None
-    # What the job itself has spent, by currency; `/jobs/{job_id}/tree` adds its children's costs.
+    # Cost of the job itself, by currency; `/jobs/{job_id}/tree` adds its children's.
     cost: dict[str, Any] | None
     # When the job was accepted.
     created_at: str
@@ -2634,7 +2633,7 @@ class JobFailure(Record):
     code: str
     # Whether the job is an open dead letter: failed, tried by nothing again, and not resolved.
     is_dead_letter: bool
-    # What that agent noted.
+    # Note of that agent.
     note: str | None
     # When it was resolved.
     resolved_at: str | None
@@ -2740,7 +2739,7 @@ class JobQueue(Record):
     reason: str | None
     # Number of its jobs that run; at most 10,000 are counted. A draining queue is empty once both are 0.
     running: int
-    # What the queue does.
+    # State of the queue.
     state: str
 
 
@@ -2758,6 +2757,8 @@ class JobReported(Record):
     """The response to a worker's report."""
     # Remaining budget.
     budget: dict[str, Any]
+    # When the server ends a job whose cancellation was requested, if its worker has not; absent before.
+    cancel_due_at: str | None
     # Whether cancellation has been requested.
     cancel_requested: bool
     # Children that the `delegate` events created.
@@ -2791,7 +2792,7 @@ class JobRerunRefusal(Record):
     code: str
     # The job.
     job_id: str
-    # The reason, and what to do.
+    # The reason, and the next step.
     message: str
 
 
@@ -2867,6 +2868,8 @@ class JobSignalDelivery(Record):
     """The signals for a worker."""
     # Number of the last acknowledged signal.
     acknowledged: int
+    # When the server ends a job whose cancellation was requested, if its worker has not; absent before.
+    cancel_due_at: str | None
     # Whether the job has to stop.
     cancel_requested: bool
     # The signals, in order; empty if none came in time.
@@ -2887,7 +2890,7 @@ class JobSummary(Record):
     agent: str
     # The worker that runs the job; absent unless the job is running and may be followed by the caller.
     claim: JobHolder | None
-    # What the job itself has spent, by currency; its children's costs are theirs.
+    # Cost of the job itself, by currency, without its children's.
     cost: dict[str, Any] | None
     # When it was accepted.
     created_at: str
@@ -2932,7 +2935,7 @@ class JobTree(Record):
     count: int
     # The jobs, parents before their children; the first is the root.
     jobs: list[JobTreeNode]
-    # What all of them have spent, by currency.
+    # Cost of all of them, by currency.
     total_cost: dict[str, Any]
 
 
@@ -2941,7 +2944,7 @@ class JobTreeNode(Record):
     """A job in a tree."""
     # Agent that runs it.
     agent: str
-    # What it has spent itself, by currency.
+    # Its own cost, by currency.
     cost: dict[str, Any]
     # When it was accepted.
     created_at: str
@@ -2957,7 +2960,7 @@ class JobTreeNode(Record):
     parent_job_id: str | None
     # Its status.
     status: str
-    # What it and everything below it have spent.
+    # Cost of it and everything below it, by currency.
     total_cost: dict[str, Any]
 
 
@@ -3163,10 +3166,10 @@ class LineOutcome(Record):
 
 @record
 class Lineage(Record):
-    """What came of one message."""
+    """A message and all that followed from it."""
     # Agents that sent some, up to 64; people are not counted in.
     agents: list[str]
-    # What is wrong with it, or was; null if nothing ever was.
+    # The fault that was found in it; null if there never was one.
     cause: str | None
     # When the first message was sent.
     first_at: str
@@ -3243,10 +3246,9 @@ class LogFilter(Record):
 
 @record
 class LoopPolicy(Record):
-    """What counts as a loop or a storm, and what follows."""
-    # Whether an agent may also act because of what another says to everybody on the intent. Without it, agents that
-    # announce the same thing again and again are no loop; what a person says to everybody is sent to each in any
-    # case.
+    """Limits that define loops and storms, and the steps against them."""
+    # Whether an agent may also act because of another's message to everybody on the intent. Without it, agents that
+    # announce the same thing again and again are no loop; a person's message to everybody reaches each in any case.
     broadcasts: bool
     # Whether loops and storms are looked for.
     enabled: bool
@@ -3256,7 +3258,7 @@ class LoopPolicy(Record):
     hops: int
     # Messages of one lineage within a minute above which they are a storm; 0 for no limit.
     lineage_per_minute: int
-    # What follows from a loop, one after the other.
+    # Steps against a loop, one after the other.
     loop_steps: list[str]
     # Messages of one agent to another, in one lineage within a minute, above which they are a storm; 0 for no
     # limit.
@@ -3267,9 +3269,9 @@ class LoopPolicy(Record):
     repeats: int
     # Seconds between two messages of an agent that is slowed.
     slow_seconds: int
-    # What follows from a storm, one after the other.
+    # Steps against a storm, one after the other.
     storm_steps: list[str]
-    # Seconds within which an agent acts because of what it was sent. After them it begins a new lineage.
+    # Seconds within which an agent acts because of a message that it was sent. After them it begins a new lineage.
     window_seconds: int
 
 
@@ -3758,7 +3760,7 @@ class NewLinkBody(Record):
 @record
 class NotificationDigest(Record):
     """Topics that are collected, and when they are told."""
-    # Local times of day, `HH:MM`, at which what has come together is told.
+    # Local times of day, `HH:MM`, at which the collected items are told.
     at: list[str]
     # Time zone by its name in the IANA database; defaults to `UTC`.
     time_zone: str | None
@@ -4019,7 +4021,7 @@ class QuotaUse(Record):
     limit: int | None
     # The limit that an admin set, 0 for none; null: the server's default.
     own: int | None
-    # What is in use; null if it is not counted, because nothing of this kind is limited.
+    # The amount in use; null if it is not counted, because nothing of this kind is limited.
     used: int | None
 
 
@@ -4214,7 +4216,7 @@ class SearchHit(Record):
 
 @record
 class SearchIndexed(Record):
-    """How far the search knows what was written."""
+    """The times up to which records were searched."""
     # Jobs that were accepted before this time were searched; null while nothing is known. Most younger ones were
     # too.
     jobs_until: str | None
@@ -4225,7 +4227,7 @@ class SearchIndexed(Record):
 @record
 class SearchResults(Record):
     """A page of results."""
-    # What was searched: a result may be missing only if it is newer.
+    # How far the search reaches: a result may be missing only if it is newer.
     indexed: SearchIndexed
     # Cursor of the next page; null on the last one. A page may be short, or empty, and have one.
     next_cursor: str | None
@@ -4311,7 +4313,7 @@ class SpendLine(Record):
 
 @record
 class SpendReport(Record):
-    """A report of what was spent."""
+    """A report of spending."""
     # Whether these are all lines. Otherwise ask for a shorter time, or divide it by less.
     complete: bool
     # Begin of the time.
@@ -4954,7 +4956,7 @@ class TriggerWebhookTaken(Record):
 
 @record
 class TurnDone(Record):
-    """What a turn did; the same if it is repeated."""
+    """Effects of a turn; the same if it is repeated."""
     # The appended events, in order.
     events: list[EventBody]
     # The responses to `finish`, in order.
@@ -4987,7 +4989,7 @@ class TurnReader(Record):
 @record
 class TurnTaken(Record):
     """A turn that was taken."""
-    # What it did; the same if the turn is repeated with its key.
+    # Its effects; the same if the turn is repeated with its key.
     done: TurnDone
     # The agent's inbox; null if the key may not read it, or if it could not be read.
     inbox: InboxPage | None
@@ -5104,7 +5106,7 @@ class Wait(Record):
     from_: str
     # The intent that it happens on, if there is one.
     intent_id: str | None
-    # What it waits for.
+    # Kind of the object that it waits for.
     kind: str
     # The request, the lease's scope, the task, the job or the moment.
     ref: str
@@ -5174,6 +5176,8 @@ class WorkerDirectives(Record):
     """The response to a heartbeat."""
     # Jobs to stop and to report as ended.
     cancel: list[str]
+    # When the server ends each of these jobs, if the worker has not; absent if there are none.
+    cancel_due_at: dict[str, str] | None
     # When the claims on the other jobs expire.
     claim_expires_at: str
     # Whether to continue, to claim no more jobs, or to terminate.

@@ -397,8 +397,8 @@ def change_contact_point(
     contact_point_id: str,
     body: requests.ContactPointChange,
 ) -> Request[answers.ContactPoint]:
-    """Change a contact point. Settings take effect at once, also for what already waits to be told. Switching a
-    contact point on tries it again after failures.
+    """Change a contact point. Settings take effect at once, also for messages that already wait to be sent.
+    Switching a contact point on tries it again after failures.
     """
     return Request(
         "change_contact_point",
@@ -519,7 +519,7 @@ def claim_task(
 def close_budget(
     budget_id: str,
 ) -> Request[answers.Budget]:
-    """Close a budget. Needs the scope `admin`. It limits nothing any more; what is reserved of it can still be
+    """Close a budget. Needs the scope `admin`. It limits nothing any more; amounts reserved of it can still be
     settled.
     """
     return Request(
@@ -533,7 +533,7 @@ def close_budget(
 def close_inbox(
     agent_id: str,
 ) -> Request[None]:
-    """Close an inbox. Deletes its entries and readers. What they referred to stays."""
+    """Close an inbox. Deletes its entries and readers. The objects of the entries stay."""
     return Request(
         "close_inbox",
         "DELETE",
@@ -673,9 +673,9 @@ def create_budget(
     idempotency_key: str | None = None,
 ) -> Request[answers.Budget]:
     """Create a budget. Needs the scope `admin`. From then on, every cost in its unit that its scope incurs is
-    charged to it, whichever way it is reported, once; and what is reserved before it is spent is taken from all
-    budgets that pay for it, or from none. Costs reported on other servers within half a second may not be
-    charged yet.
+    charged to it, whichever way it is reported, once; and an amount that is reserved before it is spent is taken
+    from all budgets that pay for it, or from none. Costs reported on other servers within half a second may not
+    be charged yet.
     """
     return Request(
         "create_budget",
@@ -2460,8 +2460,8 @@ def hand_over(
 ) -> Request[answers.Handover]:
     """Hand work over to another agent. Passes an agent's part of the intent on in one transaction: its assignment
     and role, its tasks and its leases, with a note, the state of the work and references, which the event
-    `handover.made` has. Claims and fencing tokens are renewed: what the former agent still sends under the old
-    ones is refused. The other agent finds the hand-over in its inbox and on its stream.
+    `handover.made` has. Claims and fencing tokens are renewed: requests of the former agent under the old ones
+    are refused. The other agent finds the hand-over in its inbox and on its stream.
     """
     return Request(
         "hand_over",
@@ -2761,7 +2761,7 @@ def list_budgets(
     limit: int | None = None,
 ) -> Request[answers.BudgetList]:
     """List budgets. With their use in the present window. Callers without the scope `admin` see those that pay for
-    what they do themselves. The list of an intent's scope also has the intent's `max_cost`.
+    their own work. The list of an intent's scope also has the intent's `max_cost`.
     """
     return Request(
         "list_budgets",
@@ -3475,9 +3475,9 @@ def list_lineages(
     before: str | None = None,
     limit: int | None = None,
 ) -> Request[answers.LineageList]:
-    """List an intent's lineages. What came of which message: those in which somebody answered somebody, newest
-    first, for 30 days after their last message. A lineage with messages on closed channels is for those who are
-    members of all of them, and for whoever manages the intent.
+    """List an intent's lineages. A lineage is a message and all that followed from it. The list has those in which
+    somebody answered somebody, newest first, for 30 days after their last message. A lineage with messages on
+    closed channels is for those who are members of all of them, and for whoever manages the intent.
     """
     return Request(
         "list_lineages",
@@ -3890,9 +3890,9 @@ def list_waits(
 ) -> Request[answers.Waits]:
     """List who waits for whom. Requests whose sender waits in a call (`/ask`), leases with a queue, tasks for those
     that they depend on, jobs for those that they delegated, and questions to people; and the deadlocks among
-    them. A plain request that nobody waits for is no wait. An admin sees all; anybody else what happens on
-    intents that it may read, and the waits of its own agents. A deadlock is recorded as `deadlock.found` in the
-    log of each intent that it concerns, and its end as `deadlock.cleared`.
+    them. A plain request that nobody waits for is no wait. An admin sees all; anybody else the waits on intents
+    that it may read, and those of its own agents. A deadlock is recorded as `deadlock.found` in the log of each
+    intent that it concerns, and its end as `deadlock.cleared`.
     """
     return Request(
         "list_waits",
@@ -3947,8 +3947,8 @@ def make_stop(
     """Stop a subject. Needs the scope `admin`. Within a second, on all servers: new jobs, claims, operations and
     reservations, messages, events, envelopes, intents, dispatches and tool calls of the subject are refused with
     `stopped`; its running jobs are told to end and are ended after the grace time of a cancellation; their
-    credentials are revoked. What is under way may be reported and settled, and people may answer. Pending jobs
-    wait until the stop is lifted.
+    credentials are revoked. Work under way may be reported and settled, and people may answer. Pending jobs wait
+    until the stop is lifted.
     """
     return Request(
         "make_stop",
@@ -4227,8 +4227,8 @@ def put_team(
     *,
     idempotency_key: str | None = None,
 ) -> Request[answers.Team]:
-    """Create a team, or replace its members. Needs the scope `admin`. The budgets of a team pay what its members
-    spend, and a stop of it stops all of them.
+    """Create a team, or replace its members. Needs the scope `admin`. The budgets of a team pay the costs of its
+    members, and a stop of it stops all of them.
     """
     return Request(
         "put_team",
@@ -4247,8 +4247,8 @@ def put_team_quotas(
     *,
     idempotency_key: str | None = None,
 ) -> Request[answers.Quotas]:
-    """Set the quotas of a team. Needs the scope `admin`. What its members use together is limited; members also
-    have quotas of their own. Otherwise as the quotas of a principal.
+    """Set the quotas of a team. Needs the scope `admin`. Limits the use of its members together; members also have
+    quotas of their own. Otherwise as the quotas of a principal.
     """
     return Request(
         "put_team_quotas",
@@ -4636,7 +4636,7 @@ def release_lineage(
     lineage_id: str,
 ) -> Request[answers.Lineage]:
     """Let a lineage go on. For whoever manages the intent. Its agents may send again, on all servers within a
-    second, and what they said until now is no evidence any more. One that nothing is done about is returned as
+    second, and their messages until now are no evidence any more. One that nothing is done about is returned as
     it is.
     """
     return Request(
@@ -4706,7 +4706,7 @@ def remove_bundle(
 def remove_contact_point(
     contact_point_id: str,
 ) -> Request[None]:
-    """Remove a contact point. For the person, and for admins. What waits to be told there is not told."""
+    """Remove a contact point. For the person, and for admins. Messages that wait to be sent there are not sent."""
     return Request(
         "remove_contact_point",
         "DELETE",
@@ -4947,8 +4947,8 @@ def report_spend(
     time_zone: str | None = None,
     scope: str | None = None,
 ) -> Request[answers.SpendReport]:
-    """Report what was spent. Every cost once, whichever way it was reported: by jobs, on intents, or by gateways.
-    Callers without the scope `admin` see the costs of their own principal.
+    """Report spending. Every cost once, whichever way it was reported: by jobs, on intents, or by gateways. Callers
+    without the scope `admin` see the costs of their own principal.
     """
     return Request(
         "report_spend",
@@ -5608,10 +5608,10 @@ def set_intent_strict(
     intent_id: str,
     body: requests.IntentStrictness,
 ) -> Request[answers.AclBody]:
-    """Make an intent strict. From then on, what an agent writes on the intent has to name the epoch of its session
-    (`Entente-Epoch`), by whichever way it comes; otherwise it is refused with `epoch_required`. People and
-    services that act in their own names are not concerned. Requires the caller to be the intent's creator, to
-    have an admin entry, or to hold the scope `admin`.
+    """Make an intent strict. From then on, every write of an agent on the intent has to name the epoch of its
+    session (`Entente-Epoch`), by whichever way it comes; otherwise it is refused with `epoch_required`. People
+    and services that act in their own names are not concerned. Requires the caller to be the intent's creator,
+    to have an admin entry, or to hold the scope `admin`.
     """
     return Request(
         "set_intent_strict",
@@ -5662,8 +5662,8 @@ def set_loop_policy(
     """Set an intent's policy for loops. Replaces the members that were set before; `{}` is the server's policy. For
     the intent's creator, those with an admin entry on its access list, and operators. The server counts hops
     itself: the parent of a message is the request that it answers, else the last message that its sender was
-    sent on the intent within `window_seconds`; what a person says is always new. An answer returns to who asked,
-    and what an agent says to everybody is sent to nobody, unless `broadcasts` is set. A loop is a lineage of at
+    sent on the intent within `window_seconds`; a person's message is always new. An answer returns to who asked,
+    and an agent's message to everybody is sent to nobody, unless `broadcasts` is set. A loop is a lineage of at
     least `hops` hops, of whose last 16 messages at least `repeats` repeat an earlier one; so a long dialogue
     with something to say is none. A storm is over one of the other limits. Then the steps follow, each after
     `patience` more messages: `tell` records `loop.found`; `slow` lets the lineage's agents send a message each
@@ -5729,8 +5729,8 @@ def settle_reservation(
     reservation_id: str,
     body: requests.JobSettlement,
 ) -> Request[answers.JobBudget]:
-    """Settle a reservation. What was spent under a reservation that ended with its claim or its job is charged for
-    a day more, under the token of that claim: a settlement that comes late is not lost.
+    """Settle a reservation. The cost under a reservation that ended with its claim or its job is charged for a day
+    more, under the token of that claim: a late settlement is not lost.
     """
     return Request(
         "settle_reservation",
@@ -5745,9 +5745,9 @@ def settle_spend(
     reservation_id: str,
     body: requests.SpendSettlement,
 ) -> Request[answers.SpendReservation]:
-    """Settle a reservation. The cost is charged, and what was reserved is released, at once. A cost above the
+    """Settle a reservation. The cost is charged, and the reserved amounts are released, at once. A cost above the
     reserved amount is charged all the same, and one whose reservation has expired or was released: the money is
-    spent; of one that was charged when it expired, what is above. Settling again changes nothing.
+    spent; of one that was charged when it expired, the part above. Settling again changes nothing.
     """
     return Request(
         "settle_spend",
@@ -5832,9 +5832,9 @@ def store_job_checkpoint(
     job_id: str,
     body: requests.NewJobCheckpoint,
 ) -> Request[answers.JobReported]:
-    """Store a job's checkpoint. Stores how far the work is, in place of what was stored before. The next attempt at
-    the job receives it with its claim: after the loss of this worker, a retried failure, or a release. A report
-    of events may carry it too.
+    """Store a job's checkpoint. Stores how far the work is, in place of the previous checkpoint. The next attempt
+    at the job receives it with its claim: after the loss of this worker, a retried failure, or a release. A
+    report of events may carry it too.
     """
     return Request(
         "store_job_checkpoint",
@@ -5927,11 +5927,12 @@ def take_turn(
     *,
     idempotency_key: str | None = None,
 ) -> Request[answers.TurnTaken]:
-    """Take a turn. Does in one transaction what an agent does between two calls of its model: marks what it has
-    read, sends messages and mail, appends events, works on tasks, settles what it has spent, reports on its jobs
-    and ends them, keeps its claims and takes new jobs. All of it happens or nothing: if one part is refused, the
-    error says which, and nothing took effect. With an `Idempotency-Key`, a turn whose response was lost can be
-    repeated: it happens once, and the response has the same `done`. The inbox is read after the turn.
+    """Take a turn. Does in one transaction all that an agent does between two calls of its model: marks entries
+    seen and messages read, sends messages and mail, appends events, works on tasks, settles reservations,
+    reports on its jobs and ends them, keeps its claims and takes new jobs. All of it happens or nothing: if one
+    part is refused, the error says which, and nothing took effect. With an `Idempotency-Key`, a turn whose
+    response was lost can be repeated: it happens once, and the response has the same `done`. The inbox is read
+    after the turn.
     """
     return Request(
         "take_turn",
@@ -5947,7 +5948,7 @@ def take_turn(
 def test_contact_point(
     contact_point_id: str,
 ) -> Request[answers.ContactPoint]:
-    """Try a contact point. Sends a message there, whatever its settings. The contact point shows what became of it:
+    """Try a contact point. Sends a message there, whatever its settings. The contact point shows the outcome:
     `last_sent_at`, `last_error`.
     """
     return Request(

@@ -290,7 +290,7 @@ Level = Literal[
     "admin",
 ]
 
-# What the server does about a loop or a storm. A later one includes the earlier ones.
+# Action of the server against a loop or a storm. A later one includes the earlier ones.
 LoopAction = Literal[
     "tell",
     "slow",
@@ -418,7 +418,7 @@ Priority = Literal[
     "urgent",
 ]
 
-# What a queue does.
+# State of a queue.
 QueueState = Literal[
     "open",
     "paused",
@@ -522,7 +522,7 @@ TriggerVerify = Literal[
     "token",
 ]
 
-# What is done with a task. The other actions concern other agents, whose records a turn does not lock.
+# Action on a task. The other actions concern other agents, whose records a turn does not lock.
 TurnTaskVerb = Literal[
     "create",
     "claim",
@@ -534,7 +534,7 @@ TurnTaskVerb = Literal[
     "release",
 ]
 
-# What happens to the amounts of a reservation that nobody settles in time.
+# Treatment of the amounts of a reservation that nobody settles in time.
 Unsettled = Literal[
     "release",
     "charge",
@@ -643,7 +643,7 @@ class BudgetAsk(_BudgetAskRequired, total=False):
 
 
 class BudgetDegrade(TypedDict, total=False):
-    """What is still allowed; `*` in a pattern stands for any characters."""
+    """Models and tools that are still allowed; `*` in a pattern stands for any characters."""
     # Patterns of the models that may be used; absent restricts none.
     models: list[str] | None
     # Patterns of the tools that may be called; absent restricts none.
@@ -656,7 +656,7 @@ class BudgetPatch(TypedDict, total=False):
     limit: float | str | None
     # Its name.
     name: str | None
-    # What happens when shares of the limit are spent.
+    # Shares of the limit, and the consequences of spending them.
     thresholds: list[BudgetThreshold] | None
 
 
@@ -675,7 +675,7 @@ class _BudgetThresholdRequired(TypedDict):
 
 
 class BudgetThreshold(_BudgetThresholdRequired, total=False):
-    """What happens when a share of a budget's limit is spent. An event is always recorded."""
+    """Actions when a share of a budget's limit is spent. An event is always recorded."""
     # Asks a person whether to raise the limit, to stop or to go on.
     ask: BudgetAsk | None
     # Restricts models or tools from then on.
@@ -728,11 +728,11 @@ class Constraints(TypedDict, total=False):
 
 class ContactPointChange(TypedDict, total=False):
     """A change of a contact point; members that are absent stay."""
-    # Whether it is told of what waits.
+    # Whether it is told anything.
     active: bool | None
     # A name for it; empty for none.
     label: str | None
-    # What it is told, and when: all settings.
+    # Its topics and times: all settings.
     settings: ContactSettings | None
 
 
@@ -746,20 +746,20 @@ class ContactPointCode(_ContactPointCodeRequired, total=False):
 
 
 class ContactSettings(TypedDict, total=False):
-    """What a person sets for a contact point."""
+    """A person's settings for a contact point."""
     # Seconds for which something has to wait before this contact point is told, up to a week. A second contact
-    # point with a longer time is told only of what the person has left waiting.
+    # point with a longer time is told only of items that the person has left waiting.
     after_seconds: int
-    # Topics that are collected. What would lapse before the next digest is told at once.
+    # Topics that are collected. An item that would lapse before the next digest is told at once.
     digest: NotificationDigest | None
     # Daily hours in which nothing is told: it is told at their end. `except` names agents whose decisions are told
     # anyway.
     quiet_hours: QuietHours | None
-    # Whether messages quote what agents wrote: the questions. Defaults to true, and to false for `ntfy`, whose
-    # topics everybody can read who knows their names.
+    # Whether messages quote words of agents: the questions. Defaults to true, and to false for `ntfy`, whose topics
+    # everybody can read who knows their names.
     quotes: bool | None
-    # Seconds after which this contact point is told again of what still waits, 60 to a week, at most ten times;
-    # null for never.
+    # Seconds after which this contact point is told again of items that still wait, 60 to a week, at most ten
+    # times; null for never.
     remind_seconds: int | None
     # Topics that are told at once. Defaults to `decision` and `approval`.
     topics: list[NotificationTopic]
@@ -999,13 +999,13 @@ class _InboxSeenRequired(TypedDict):
 
 
 class InboxSeen(_InboxSeenRequired, total=False):
-    """What a reader has seen."""
+    """The entries that a reader has seen."""
     # Name of the reader; defaults to `default`.
     reader: str | None
 
 
 class InboxSettings(TypedDict, total=False):
-    """What an agent sets for its inbox."""
+    """An agent's settings for its inbox."""
     # Levels of entries whose sender asks for none, by `request`, `response`, `notify`, `broadcast` (messages to
     # everybody), `mail`, `job`, `decision` and `task`.
     attention: dict[str, Attention]
@@ -1030,7 +1030,7 @@ class IntentStatusChange(_IntentStatusChangeRequired, total=False):
 
 
 class _IntentStrictnessRequired(TypedDict):
-    # Whether what agents write on the intent has to name the epochs of their sessions.
+    # Whether writes of agents on the intent have to name the epochs of their sessions.
     strict: bool
 
 
@@ -1171,7 +1171,7 @@ class JobRerunSearch(TypedDict, total=False):
     dead_letter: DeadLetterState | None
     # Whether today's default versions of the agents run the jobs.
     default_version: bool
-    # Only say what would be run again.
+    # Only list the jobs that would be run again.
     dry_run: bool
     # Only jobs that ended with this error code (ARCP §12).
     error_code: str | None
@@ -1192,7 +1192,7 @@ class JobRerunSearch(TypedDict, total=False):
 
 class JobResolution(TypedDict, total=False):
     """A note on a dead letter."""
-    # What was done about it, for people.
+    # Note for people on how it was resolved.
     note: str | None
 
 
@@ -1557,7 +1557,7 @@ class NewBudget(_NewBudgetRequired, total=False):
     """A budget to create."""
     # Its name; defaults to a description.
     name: str | None
-    # What happens when shares of the limit are spent.
+    # Shares of the limit, and the consequences of spending them.
     thresholds: list[BudgetThreshold]
     # IANA time zone in which its windows begin; defaults to UTC.
     time_zone: str | None
@@ -1605,7 +1605,7 @@ class NewContactPoint(_NewContactPointRequired, total=False):
     label: str | None
     # Keys of a browser's push subscription; of `web_push` only.
     push_keys: PushKeys | None
-    # What it is told, and when.
+    # Its topics and times.
     settings: ContactSettings
 
 
@@ -1841,7 +1841,7 @@ _NewHandoverOptional = TypedDict(
 
 
 class NewHandover(_NewHandoverRequired, _NewHandoverOptional):
-    """What to hand over, and to whom."""
+    """The work to hand over, and the agent that takes over."""
 
 
 class _NewIdentityRequired(TypedDict):
@@ -2161,7 +2161,7 @@ class NewPrincipal(_NewPrincipalRequired, total=False):
 
 
 class NewQuotas(TypedDict, total=False):
-    """Limits to set; 0 means no limit, and what is null or absent has the server's default."""
+    """Limits to set; 0 means no limit, and a member that is null or absent has the server's default."""
     # Bytes of request bodies in a minute, on each server.
     bytes_per_minute: int | None
     # Requests in progress at once, on each server.
@@ -2265,7 +2265,7 @@ class NewSubscription(TypedDict, total=False):
     sink: str | None
     # The subscribing agent: only events visible to it are sent; defaults to the acting agent.
     subscriber_id: str | None
-    # Topic at the `sink` (a subject of NATS, a topic of Kafka), within what the operator allows; `{intent_id}` and
+    # Topic at the `sink` (a subject of NATS, a topic of Kafka), one that the operator allows; `{intent_id}` and
     # `{type}` are those of each event. A topic of Kafka has no `{intent_id}`: that is the key of each record.
     topic: str | None
     # URL that receives deliveries; if omitted, nothing is sent: follow a stream instead.
@@ -2507,7 +2507,7 @@ class NewWorker(_NewWorkerRequired, total=False):
 
 
 class _NotificationDigestRequired(TypedDict):
-    # Local times of day, `HH:MM`, at which what has come together is told.
+    # Local times of day, `HH:MM`, at which the collected items are told.
     at: list[str]
     # The topics.
     topics: list[NotificationTopic]
@@ -2765,7 +2765,7 @@ class _SpendSettlementRequired(TypedDict):
 
 
 class SpendSettlement(_SpendSettlementRequired, total=False):
-    """What a call has cost."""
+    """The cost of a call."""
     # The model that was used, if it is another one.
     model: str | None
 
@@ -3021,8 +3021,8 @@ class Turn(TypedDict, total=False):
     heartbeat: TurnHeartbeat | None
     # The turn's key, if the header `Idempotency-Key` has none.
     idempotency_key: str | None
-    # What to read of the inbox afterwards; without it a page as `GET /agents/{agent_id}/inbox` returns it, if the
-    # key may read it.
+    # The page of the inbox to read afterwards; without it a page as `GET /agents/{agent_id}/inbox` returns it, if
+    # the key may read it.
     inbox: TurnInbox | None
     # Up to 100 envelopes to send, in order, each as `POST /aee/envelopes` takes it.
     mail: list[dict[str, Any]]
@@ -3121,7 +3121,7 @@ class TurnHeartbeat(_TurnHeartbeatRequired, total=False):
 
 
 class TurnInbox(TypedDict, total=False):
-    """What to read of the inbox after the turn."""
+    """The page of the inbox to read after the turn."""
     # Levels, separated by commas: `wake`, `next`, `digest`; defaults to those that the reader read before, or all.
     attention: str | None
     # Return the entries of the level `digest` one by one.
@@ -3210,7 +3210,7 @@ class TurnSettlement(_TurnSettlementRequired, total=False):
 
 
 class _TurnTaskRequired(TypedDict):
-    # What to do.
+    # The action.
     verb: TurnTaskVerb
 
 

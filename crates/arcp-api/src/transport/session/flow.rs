@@ -1,4 +1,4 @@
-//! Course of a session: the client's admission, the delivery of events, what is due, the end.
+//! Course of a session: the client's admission, the delivery of events, the due actions, the end.
 
 use std::sync::Arc;
 use std::time::Duration;

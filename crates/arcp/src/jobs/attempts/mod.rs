@@ -1,5 +1,5 @@
-//! Attempts at jobs: what a change does to them, and their history. Table `job_attempts`; `checkpoints.rs` has the progress
-//! that one attempt leaves to the next.
+//! Attempts at jobs: the effects of a change on them, and their history. Table `job_attempts`; `checkpoints.rs` has
+//! the progress that one attempt leaves to the next.
 
 pub(super) mod checkpoints;
 
@@ -43,7 +43,7 @@ impl Attempt {
     }
 }
 
-/// What a change does to the attempts at a job.
+/// Effects of a change on the attempts at a job.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AttemptChange {
     /// Attempts that ended without ending the job.

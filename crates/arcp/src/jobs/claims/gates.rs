@@ -1,4 +1,4 @@
-//! Gates: what running jobs are counted by, where a limit is set (`limits.rs`) or a job has a concurrency key. Table
+//! Gates, by which running jobs are counted where a limit is set (`limits.rs`) or a job has a concurrency key. Table
 //! `job_slots`.
 //!
 //! A claim of such jobs takes the lock of each gate, counts under it, and writes a slot for each job that it starts. A job runs
@@ -236,7 +236,7 @@ pub(in crate::jobs) async fn after(ctx: &Ctx, jobs: impl Iterator<Item = &Job>) 
         .filter_map(|job| Some(Gate::Key(job.principal.clone(), job.concurrency.as_ref()?.key.clone())))
         .collect();
     for gate in gates {
-        // What the request requires was so for its own transaction, and may have ended with that.
+        // The request's fences held for its own transaction, and may have ended with it.
         let gate_name = gate.to_string();
         let next = fences::within(Vec::new(), let_in(ctx, &gate_name, lock_of(&gate)));
         if let Err(failure) = next.await {

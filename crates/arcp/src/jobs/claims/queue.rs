@@ -228,7 +228,7 @@ async fn take_of_one(
 /// `groups` walks over the priorities and principals with waiting jobs of each agent, in the order of turns: one more probe of
 /// the index for each, and no more than there are jobs to take, with a few more, because another claim may hold all
 /// jobs of one. Those of the principals that are left out do not count: they could keep all others out of sight. `shares`
-/// divides the claim evenly among the principals of a priority, and what is left over in a second pass.
+/// divides the claim evenly among the principals of a priority, and the rest in a second pass.
 async fn take_in_turns(
     conn: &mut PgConnection,
     agents: &[String],

@@ -1,6 +1,6 @@
-//! What the submitter of a job and its worker have told each other: the input and the signals, `status` events, references to
-//! artifacts and the end. A job is read up to its last event, so that a reader who follows it from there misses nothing and is
-//! told nothing twice.
+//! Conversation of a job's submitter and its worker: the input and the signals, `status` events, references to
+//! artifacts and the end. A job is read up to its last event, so that a reader that follows it from there misses
+//! nothing and is told nothing twice.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ const SIGNALS: i64 = 100;
 /// Events read at once while a streamed result is reassembled.
 const STEP: i64 = 64;
 
-/// What was said in a job.
+/// Conversation of a job's submitter and its worker.
 #[derive(Debug)]
 pub struct Conversation {
     /// The job, as it was after its last event.
@@ -46,7 +46,7 @@ pub struct Conversation {
     pub end: Option<Stored>,
 }
 
-/// Returns what was said in a job.
+/// Returns the conversation of a job.
 ///
 /// # Errors
 /// There is no such job, or the caller may not see it.
@@ -105,7 +105,7 @@ pub async fn chunks(
 /// Where a job stands, beside its own row.
 #[derive(Debug, Default)]
 pub struct Position {
-    /// What the worker of a running job said last.
+    /// Last `status` event of a running job.
     pub said: Option<Stored>,
     /// Payload of the last signal with the name that was asked for, to a running job, and when it was sent.
     pub signal: Option<(String, Timestamp)>,

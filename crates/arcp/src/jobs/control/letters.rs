@@ -1,4 +1,4 @@
-//! Dead letters, and what else a job has beside its own row.
+//! Dead letters, and a job's other records beside its own row.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::jobs::records::signals::Marks;
 use crate::jobs::records::{Beside, costs, failures, labels, reruns};
 use crate::jobs::rows;
 
-/// Returns what these jobs have beside their rows: of those that the caller may see all of.
+/// Returns the records beside the rows of those jobs that the caller may see all of.
 ///
 /// # Errors
 /// The database query fails.

@@ -1,5 +1,5 @@
 //! Control of jobs after their submission, by their submitters and by operators: search with counts, dead letters, running jobs
-//! again, signals, trees of children, what submitter and worker have said, push
+//! again, signals, trees of children, conversations of submitter and worker, push
 //! notifications. The rows are in `records`.
 
 mod conversation;

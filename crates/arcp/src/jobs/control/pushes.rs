@@ -22,25 +22,25 @@ use crate::jobs::log::Stored;
 use crate::jobs::reading::{events, visible};
 use crate::jobs::records::pushes::{self as rows, NewReceiver, Noted, Place, PushLease, Receiver};
 
-/// Attempts at an update that its receiver rejects for what it is. Then the next one is sent: the end of the task should arrive
-/// although a piece of an artifact is too large.
+/// Attempts at an update that its receiver rejects for its content. Then the next one is sent: the end of the task
+/// should arrive although a piece of an artifact is too large.
 const REJECTIONS: u32 = 3;
 
-/// Statuses by which a receiver rejects an update for what it is: too large, or not understood. Any other one may concern the
-/// receiver or its address, so that the update may be taken later.
+/// Statuses by which a receiver rejects an update for its content: too large, or not understood. Any other one may
+/// concern the receiver or its address, so that the update may be taken later.
 const REJECTED: [u16; 2] = [413, 422];
 
 /// Part of a server's leases that the receivers of one principal may hold.
 const SHARE: usize = 4;
 
-/// A receiver with what it is to be sent.
+/// A receiver with the events to send to it.
 #[derive(Debug)]
 pub struct Pending {
     /// Where to send.
     pub config: PushConfig,
     /// Context of the task.
     pub context: String,
-    /// What the receiver knows.
+    /// Place up to which the receiver knows the task.
     pub place: Place,
     /// The job.
     pub job: Job,
@@ -196,8 +196,8 @@ pub async fn claim_pushes(ctx: &Ctx, node: NodeId, limit: usize, all: usize) -> 
     rows::claim(&ctx.pool, node, now, now + lease_time(ctx), many(limit), many(all.div_ceil(SHARE))).await
 }
 
-/// Loads what a receiver is to be sent; `None` if the lease is lost or the receiver is gone. A receiver whose key may no longer
-/// see the job is deleted.
+/// Loads the events to send to a receiver; `None` if the lease is lost or the receiver is gone. Deletes a receiver with
+/// a key that may no longer see the job.
 ///
 /// # Errors
 /// A database error.

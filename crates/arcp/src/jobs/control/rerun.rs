@@ -238,7 +238,7 @@ async fn select(ctx: &Ctx, caller: &Caller, search: &JobSearch, key: &str) -> Ou
     let mut conn = ctx.pool.acquire().await?;
     let (mut ids, mut next_cursor) = ids(ctx, &mut conn, caller, search).await?;
     if search.dead_letter == Some(true) && !key.is_empty() {
-        // What the same request has run again is no open letter any more, and belongs to its page all the same.
+        // Jobs that the same request has run again are no open letters any more, and belong to its page all the same.
         let limit = i64::from(search.limit);
         let below = search.below()?;
         ids.extend(records::reruns::sources_of_key(&mut conn, &caller.agent, key, below, limit).await?);

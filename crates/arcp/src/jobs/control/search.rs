@@ -1,4 +1,4 @@
-//! Search for jobs by what is known of them, newest first, and counts by status.
+//! Search for jobs by their properties, newest first, and counts by status.
 //!
 //! The most selective condition finds candidates by its index, a limited number at a time, and the others filter them. So each
 //! request reads a bounded number of rows, however rare the jobs are that it looks for: its page may then be short, and the

@@ -6,6 +6,7 @@ use std::time::Duration;
 use entente_domain::arcp::jobs::Job;
 use entente_domain::arcp::jobs::ask::no_job;
 use entente_domain::arcp::jobs::signals::{AT_ONCE, SignalAsk, UNACKNOWLEDGED};
+use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::JobId;
 use entente_domain::limits::PAGE;
@@ -33,8 +34,8 @@ pub struct Delivered {
     pub signals: Vec<Signal>,
     /// Number of the last acknowledged signal.
     pub acked: i64,
-    /// Whether the job has to stop.
-    pub cancel_requested: bool,
+    /// Time by which the job has to stop, if it was cancelled.
+    pub cancel_due_at: Option<Timestamp>,
 }
 
 /// Sends a signal to a job that waits or runs.
@@ -126,7 +127,7 @@ pub async fn wait(
                 () = stopping.cancelled() => false,
             }
         };
-        let news = !delivered.signals.is_empty() || delivered.cancel_requested;
+        let news = !delivered.signals.is_empty() || delivered.cancel_due_at.is_some();
         if news || wait.is_zero() || !waited.await {
             return Ok(delivered);
         }
@@ -142,7 +143,7 @@ async fn deliver(ctx: &Ctx, id: JobId, token: &str, after: Option<i64>) -> Outco
     let after = after.unwrap_or(0).max(marks.acked);
     let signals =
         if marks.sent > after { signals::after(&mut conn, id, after, AT_ONCE).await? } else { Vec::new() };
-    Ok(Delivered { signals, acked: marks.acked, cancel_requested: job.cancel.is_some() })
+    Ok(Delivered { signals, acked: marks.acked, cancel_due_at: job.cancel.map(|cancel| cancel.due_at) })
 }
 
 /// Acknowledges the signals of a claimed job up to a number; returns the number of the last acknowledged one.

@@ -1,4 +1,4 @@
-//! A job with all that it delegated, directly and through its children, and what each of them has spent.
+//! A job with all that it delegated, directly and through its children, and the cost of each.
 
 use std::collections::BTreeMap;
 
@@ -40,9 +40,9 @@ pub struct Node {
     pub created_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// What it has spent itself, by currency.
+    /// Its own cost, by currency.
     pub cost: Budget,
-    /// What it and everything below it have spent.
+    /// Cost of it and everything below it, by currency.
     pub total: Budget,
 }
 

@@ -1,5 +1,5 @@
-//! A change of one locked job: a copy of the job and of what it shares with others, on which a command is judged.
-//! [`LockedJobs::apply`](super::LockedJobs::apply) takes it over; a change that is dropped has no effect.
+//! A change of one locked job: a copy of the job and of the state that it shares with others, on which a command is
+//! judged. [`LockedJobs::apply`](super::LockedJobs::apply) takes it over; a change that is dropped has no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -163,7 +163,7 @@ impl JobChange {
         Ok(())
     }
 
-    /// Stores the progress of the attempt, in place of what was stored before.
+    /// Stores the progress of the attempt, in place of the previous checkpoint.
     pub fn checkpoint(&mut self, checkpoint: String) {
         self.attempts.checkpoint = Some(checkpoint);
     }

@@ -100,7 +100,7 @@ impl JobChange {
         Ok(())
     }
 
-    /// Charges what was spent under a reservation that has lapsed.
+    /// Charges the cost under a reservation that has lapsed.
     pub fn charge_late(&mut self, model: Option<String>, cost: &Budget) -> Result<(), Refusal> {
         self.model = model;
         cost.0.iter().try_for_each(|(currency, amount)| self.charge(currency, *amount, None))

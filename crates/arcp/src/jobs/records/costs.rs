@@ -1,4 +1,4 @@
-//! What each job itself has spent. Table `job_costs`.
+//! Cost of each job, without its children's. Table `job_costs`.
 
 use std::collections::BTreeMap;
 

@@ -23,7 +23,7 @@ pub struct Failure {
     pub resolved_at: Option<Timestamp>,
     /// Principal that resolved it.
     pub resolved_by: Option<String>,
-    /// What that principal noted.
+    /// Note of that principal.
     pub note: Option<String>,
 }
 

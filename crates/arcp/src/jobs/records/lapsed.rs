@@ -1,4 +1,4 @@
-//! Reservations whose claim or job ended before they were settled: what was spent under them is still charged. Table
+//! Reservations that a claim or a job left unsettled at its end: the cost under them is still charged. Table
 //! `lapsed_reservations`.
 
 use entente_domain::canonical::Digest;

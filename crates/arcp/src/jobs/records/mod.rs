@@ -22,7 +22,7 @@ use self::failures::Failure;
 use self::reruns::{Links, Rerun, SHOWN};
 use self::signals::Marks;
 
-/// What a new job has beside its own row.
+/// Records of a new job beside its own row.
 #[derive(Debug, Clone, Default)]
 pub(in crate::jobs) struct Extra {
     /// Its labels.
@@ -31,7 +31,7 @@ pub(in crate::jobs) struct Extra {
     pub rerun: Option<Rerun>,
 }
 
-/// What a job has beside its own row, as shown to those who may see all of it.
+/// Records of a job beside its own row, as shown to callers that may see all of it.
 #[derive(Debug, Clone, Default)]
 pub struct Beside {
     /// Its labels.
@@ -40,13 +40,13 @@ pub struct Beside {
     pub failure: Option<Failure>,
     /// The job that it runs again, and the jobs that run it again; a list has the first only.
     pub links: Links,
-    /// What it has spent itself, by currency.
+    /// Its own cost, by currency.
     pub cost: Budget,
     /// Numbers of its signals; a list has none.
     pub signals: Marks,
 }
 
-/// Loads what a job has beside its own row.
+/// Loads the records of a job beside its own row.
 pub(in crate::jobs) async fn load(conn: &mut PgConnection, id: JobId) -> Outcome<Beside> {
     let row = sqlx::query!(
         r#"-- job_records::load

@@ -49,11 +49,11 @@ pub struct PushLease {
 /// A receiver that a client names.
 #[derive(Debug)]
 pub(in crate::jobs) struct NewReceiver<'a> {
-    /// What the client said.
+    /// Configuration from the client.
     pub config: &'a PushConfig,
     /// Context of the task.
     pub context: &'a str,
-    /// What the client knows of the task already.
+    /// Place up to which the client knows the task already.
     pub place: Place,
     /// Fence of the receiver if its id is new.
     pub fence: i64,
@@ -62,7 +62,7 @@ pub(in crate::jobs) struct NewReceiver<'a> {
 /// A receiver as it is stored.
 #[derive(Debug)]
 pub(in crate::jobs) struct Receiver {
-    /// What the client said.
+    /// Configuration from the client.
     pub config: PushConfig,
     /// The key it was made with.
     pub key_id: KeyId,
@@ -72,7 +72,7 @@ pub(in crate::jobs) struct Receiver {
     pub agent_id: String,
     /// Context of the task.
     pub context: String,
-    /// What it was sent.
+    /// Place up to which the updates were sent.
     pub place: Place,
     /// Failures in a row.
     pub failures: u32,
@@ -80,7 +80,7 @@ pub(in crate::jobs) struct Receiver {
     pub failing_since: Option<Timestamp>,
 }
 
-/// What is recorded after attempts.
+/// State to record after attempts.
 #[derive(Debug)]
 pub(in crate::jobs) struct Noted {
     /// How far the receiver was sent to.
@@ -315,7 +315,7 @@ pub(in crate::jobs) async fn delete_held(pool: &Pool, lease: &PushLease) -> Outc
     Ok(done.rows_affected() > 0)
 }
 
-/// Records what became of attempts, and prolongs the lease; returns whether it was in force.
+/// Records the outcome of attempts, and prolongs the lease; returns whether it was in force.
 pub(in crate::jobs) async fn note(
     pool: &Pool,
     lease: &PushLease,

@@ -16,7 +16,7 @@ use super::Report;
 use crate::Ctx;
 use crate::jobs::locked::{JobChange, LockedJobs};
 
-/// What bounds the tool calls of a batch of reports beside their leases.
+/// Bounds of the tool calls in a batch of reports, beside their leases.
 pub(in crate::jobs) struct CallBounds {
     stops: Arc<StopSet>,
     /// The stop of the worker that reports all of them.
