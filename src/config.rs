@@ -440,8 +440,8 @@ impl Config {
         Err(ConfigError(faults.into_iter().chain(misspelt).chain(unknown).collect()))
     }
 
-    /// Returns the settings whose values are keys, as they are written, for a backup: without them, what they sealed or
-    /// signed is lost.
+    /// Returns the settings whose values are keys, as they are written, for a backup: without them, data that they
+    /// sealed or signed is lost.
     ///
     /// # Errors
     /// An unreadable `.env` file.

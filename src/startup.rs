@@ -339,7 +339,7 @@ impl Server {
     }
 }
 
-/// What a context is made of, besides the configuration.
+/// Parts of a context, besides the configuration.
 struct Base {
     pool: Pool,
     clock: Arc<dyn Clock>,

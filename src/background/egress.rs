@@ -71,8 +71,8 @@ impl Names for SystemNames {
     }
 }
 
-/// What outgoing connections rely on: the resolver of names, and the authorities of certificates besides those of the public
-/// web.
+/// Trust of outgoing connections: the resolver of names, and the authorities of certificates besides those of the
+/// public web.
 #[derive(Clone)]
 pub struct Trust {
     /// Resolves names.
@@ -131,7 +131,7 @@ pub enum RequestFailure {
     Unreachable(String),
 }
 
-/// Judges the answer of a receiver: it has what it was sent if it says so.
+/// Judges the answer of a receiver: it has the message if it says so.
 ///
 /// # Errors
 /// It does not have it.

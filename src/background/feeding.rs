@@ -60,7 +60,7 @@ pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
     });
 }
 
-/// Gives numbers to what was committed here, also while nobody reads everything (`kernel::log::order`); idle servers do
+/// Numbers this server's committed entries, also while nobody reads everything (`kernel::log::order`); idle servers do
 /// nothing.
 #[derive(Default)]
 struct Sequencing {

@@ -1,4 +1,5 @@
-//! Follower of agents' inboxes: writes entries soon after the commit of what they refer to (`kernel/src/inbox/follower.rs`).
+//! Follower of agents' inboxes: writes entries soon after the commit of the records that they refer to
+//! (`kernel/src/inbox/follower.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ const INTERVAL: Duration = Duration::from_millis(300);
 /// Pause between two steps, so that many small commits are handled together.
 const REST: Duration = Duration::from_millis(10);
 
-/// Pause while another server writes: its next step may begin after what was committed here.
+/// Pause while another server writes: its next step may begin after the commits of this one.
 const BUSY_REST: Duration = Duration::from_millis(100);
 
 /// Starts the follower.
@@ -55,7 +56,7 @@ async fn woken(ctx: &Ctx, lookout: &Lookout) -> bool {
     }
 }
 
-/// Runs until nothing is left to write. While another server is at it, what was committed here meanwhile may be left over.
+/// Runs until nothing is left to write. While another server is at it, changes committed here may be left over.
 async fn all(ctx: &Ctx, mailboxes: Mailboxes) -> Outcome<()> {
     let names = match &mailboxes {
         Mailboxes::These(names) => Some(names.as_slice()),

@@ -1,5 +1,6 @@
-//! The look-around: one statement finds what time or another server has made due, and wakes the background tasks that
-//! have work (`crates/bridges/src/due.rs`). So an idle server costs the database a few statements per second.
+//! The look-around: one statement finds the work that time or another server has made due, and wakes the background
+//! tasks that have some (`crates/bridges/src/due.rs`). So an idle server costs the database a few statements per
+//! second.
 //!
 //! A hint, not the truth: each task also runs every [`UNSEEN`] without one. If the look fails or takes long, for example
 //! because one table is locked, all tasks are woken, and each asks for itself.
@@ -20,7 +21,7 @@ use super::{FEED_TURN, every, keep, note, tick, timely};
 /// Interval of the look.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Time after which a look counts as failed: a hundred times what it takes.
+/// Time after which a look counts as failed: a hundred times its usual duration.
 const LATE: Duration = Duration::from_millis(500);
 
 /// Longest time between two runs of a task, whatever the look says.
@@ -82,7 +83,7 @@ const OTHERS: [&str; 15] = [
     LOOP_HOLDS,
 ];
 
-/// What the last look found, by its words.
+/// Findings of the last look, by its words.
 #[derive(Debug)]
 pub struct Lookout(HashMap<&'static str, Notify>);
 

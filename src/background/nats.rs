@@ -1,4 +1,4 @@
-//! What connections to NATS have in common: the bus of servers, and the brokers of sinks.
+//! Options of connections to NATS, for the bus of servers and the brokers of sinks.
 
 use async_nats::{ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;

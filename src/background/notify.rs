@@ -1,4 +1,4 @@
-//! Notifications of people: sends what is due to mail servers, chats and push services, and records the outcomes
+//! Notifications of people: sends the due ones to mail servers, chats and push services, and records the outcomes
 //! (`kernel/src/notifications/sending.rs`). No transaction is open while a message is sent. Mail has permits of its own, so that
 //! a mail server that hangs keeps nothing from the others, and a chat that hangs none from mail.
 

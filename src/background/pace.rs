@@ -28,7 +28,7 @@ pub(super) struct Pace<E> {
     floor: i64,
     /// Time that the step took which was found too long.
     long: Option<Duration>,
-    /// End of what it reads after the last step, by which it knows whether others write.
+    /// End of its input after the last step, by which it knows whether others write.
     end: Option<E>,
 }
 

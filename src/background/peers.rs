@@ -47,7 +47,7 @@ const TIDY: Duration = Duration::from_secs(1);
 /// Silence after which the listening connection is tested.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Number of signs between two counts of what this server wants.
+/// Number of signs between two counts of the shards that this server wants.
 const RECOUNT: u32 = 3;
 
 /// This server among the others.
@@ -85,7 +85,7 @@ impl PeerPort {
         Ok(Self { affinity, secret, listener, url })
     }
 
-    /// Returns what hands commands over.
+    /// Returns the forwarder of commands.
     #[must_use]
     pub fn forwarder(&self) -> Arc<dyn Forwarder> {
         Arc::clone(&self.affinity) as Arc<dyn Forwarder>
@@ -100,7 +100,7 @@ impl PeerPort {
     }
 }
 
-/// What the tasks of this file share.
+/// State that the tasks of this file share.
 #[derive(Clone)]
 struct Shared {
     bus: Bus,
@@ -149,7 +149,7 @@ async fn signing(ctx: Ctx, shared: Shared, stopping: CancellationToken) {
                 ctx.feed.recount_interest();
             }
         }
-        // What it listens to, not what it wants: nothing is lost between the two.
+        // The shards that it listens to, not those that it wants: nothing is lost between the two.
         let interest = *attended.borrow_and_update();
         match timely(FEED_TURN, see(&ctx, &shared, interest, announced)).await {
             Ok(()) => announced = interest,
@@ -168,7 +168,7 @@ async fn see(ctx: &Ctx, shared: &Shared, interest: Shards, announced: Shards) ->
     let is_more = interest.without(announced) != Shards::NONE;
     if (signed.is_new || is_more) && !signed.peers.is_empty() {
         shared.bus.announce(ctx, format!("{} {interest}", shared.sign.node)).await?;
-        // The others did not know yet what was wanted here.
+        // The others did not know yet which shards this server wanted.
         look_at_all(ctx);
     }
     Ok(())
@@ -248,7 +248,7 @@ async fn listen(ctx: &Ctx, shared: &Shared) -> Result<(), AppError> {
     }
 }
 
-/// Listens to what this server wants by now.
+/// Listens to the shards that this server wants by now.
 async fn attend(ctx: &Ctx, shared: &Shared, ear: &mut Ear, attended: &mut Shards) -> Outcome<()> {
     let wanted = ctx.feed.wakeups().interest().wanted();
     if wanted != *attended {

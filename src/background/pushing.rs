@@ -1,5 +1,5 @@
-//! Push notifications of A2A tasks (A2A §4.3.3): sends what happens to a job to the receivers that clients named for it, and
-//! records how far each was sent to (`arcp/src/jobs/control/pushes.rs`).
+//! Push notifications of A2A tasks (A2A §4.3.3): sends the updates of a job to the receivers that clients named for it,
+//! and records how far each was sent to (`arcp/src/jobs/control/pushes.rs`).
 //!
 //! At least once: an update that was sent and not recorded, because the server died, is sent again. A receiver that hangs
 //! delays only its own updates.

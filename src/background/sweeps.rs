@@ -50,7 +50,7 @@ pub enum Sweep {
     Jobs,
     /// Tells running jobs of stopped subjects to end, and holds pending ones back.
     StoppedJobs,
-    /// Records what follows from thresholds of budgets.
+    /// Records the consequences of budgets' thresholds.
     Budgets,
     /// Releases reservations of calls that nobody settled.
     Reservations,
@@ -143,7 +143,7 @@ pub enum Sweep {
     Vaults,
     /// Deletes lines of bundles that were removed, or never became whole.
     Bundles,
-    /// Counts what principals store, if that is limited.
+    /// Counts the storage of principals, if that is limited.
     Storage,
 }
 
@@ -346,7 +346,7 @@ impl Sweep {
             | Self::Triggers
             | Self::Reports
             | Self::ToolGrants => true,
-            // They write what is in memory, or clean up so rarely that they ask for themselves.
+            // They write records from memory, or clean up so rarely that they ask for themselves.
             Self::JobKeys
             | Self::EndedJobs
             | Self::Spending
@@ -492,7 +492,7 @@ impl Sweep {
 }
 
 /// Runs all sweeps until nothing is due: for tests, which set the clock by hand. Unless another server sweeps at the same
-/// time (`alone`), checks that the look-around announces the work: what another one does after the look is not in it.
+/// time (`alone`), checks that the look-around announces the work: changes of another one after the look are not in it.
 ///
 /// # Errors
 /// The database fails; a sweep has work that the look-around does not announce.
@@ -524,7 +524,7 @@ pub async fn run_all(ctx: &Ctx, alone: bool) -> Outcome<u64> {
     }
 }
 
-/// The sweeps that delete what is past its retention.
+/// The sweeps that delete rows past their retention.
 const RETENTION: [Sweep; 9] = [
     Sweep::Purges,
     Sweep::EndedJobs,
@@ -534,7 +534,7 @@ const RETENTION: [Sweep; 9] = [
     Sweep::Webhooks,
     Sweep::Invocations,
     Sweep::Idempotency,
-    // Last: numbers go with what the others have deleted.
+    // Last: numbers go with the rows that the others have deleted.
     Sweep::OldNumbers,
 ];
 

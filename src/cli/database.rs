@@ -200,7 +200,7 @@ fn look(findings: &mut Findings, config: &Config) -> Done {
 /// Time until an unresponsive database counts as unreachable.
 const REACH: Duration = Duration::from_secs(10);
 
-/// Finds out what lies between this machine and a database; `None` if it cannot be reached.
+/// Finds out which pooler is between this machine and a database, if any; `None` if the database cannot be reached.
 async fn reach(findings: &mut Findings, database: &PgConnectOptions) -> Result<Option<Pooling>, Failure> {
     let late = |_late| Err(sqlx::Error::Io(io::ErrorKind::TimedOut.into()));
     match timeout(REACH, pooling::examine(database)).await.unwrap_or_else(late) {
@@ -311,7 +311,7 @@ async fn examine(findings: &mut Findings, route: &Route, config: &Config) -> Don
     if applied.is_empty() { Ok(()) } else { try_engine(findings, route, config).await }
 }
 
-/// Tries what the server relies on of the engine. It leaves nothing behind.
+/// Tries the guarantees of the engine that the server relies on. It leaves nothing behind.
 async fn try_engine(findings: &mut Findings, route: &Route, config: &Config) -> Done {
     let examined = engine::examine(route, config.bus == BusConfig::Postgres).await?;
     for fault in &examined.missing {

@@ -2,7 +2,7 @@
 //! status that tells success. It uses only the public API. `demo/work.rs` covers leases, tasks and webhooks,
 //! `demo/jobs.rs` jobs and their streams, `demo/post.rs` envelopes, `demo/decision.rs` a person's
 //! decision, `demo/spending.rs` budgets and stops, `demo/waking.rs` an agent that sleeps until something wakes it,
-//! `demo/loops.rs` a loop of three agents, and `demo/staying.rs` what goes on afterwards.
+//! `demo/loops.rs` a loop of three agents, and `demo/staying.rs` the server that goes on afterwards.
 
 mod decision;
 mod jobs;

@@ -1,6 +1,6 @@
 //! The two keys of `entente dev`: for the operator and for agents. Files in the data directory of a private PostgreSQL keep them, for
-//! this user only, so that what was exported in a terminal or written into a host's settings is still good after a restart. On a
-//! database of somebody else's each run has its own.
+//! this user only, so that a key exported in a terminal or written into a host's settings is still good after a
+//! restart. On a database of somebody else's each run has its own.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! `entente prune`: deletes what is past its retention, as the server's sweeps do over time, or counts it.
+//! `entente prune`: deletes rows past their retention, as the server's sweeps do over time, or counts them.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct Prune {
 }
 
 impl Prune {
-    /// Counts or deletes what is past its retention.
+    /// Counts or deletes the rows past their retention.
     ///
     /// # Errors
     /// The configuration or the database cannot be used; the schema is not up to date.

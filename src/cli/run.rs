@@ -125,7 +125,7 @@ pub async fn dev(arguments: Dev) -> Done {
     run_announced(server, private, signals, lines).await
 }
 
-/// Makes what a developer begins with, and returns the lines that say so.
+/// Makes a developer's keys, login and first question, and returns the lines that say so.
 async fn introduction(server: &Server, keys: Option<&Path>) -> Result<Vec<String>, Failure> {
     let operator = dev_keys::keep(&server.ctx, keys, For::Operator).await?;
     let agents = dev_keys::keep(&server.ctx, keys, For::Agents).await?;

@@ -6,7 +6,7 @@ use entente_domain::loops::policy::{LoopAction, LoopPolicy};
 
 use super::Reader;
 
-/// What follows, as words with commas between them.
+/// Actions against a loop or a storm, as words with commas between them.
 #[derive(Debug, Clone)]
 struct Steps(Vec<LoopAction>);
 

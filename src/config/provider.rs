@@ -18,7 +18,7 @@ const CALLBACK: &str = "/login/provider/callback";
 pub struct ProviderConfig {
     /// This server as a client of the provider.
     pub settings: Settings,
-    /// What accounts of the provider are here.
+    /// Settings for accounts of the provider.
     pub policy: ProviderPolicy,
     /// Destinations that are allowed besides the public internet.
     pub allow: Allowed,

@@ -55,7 +55,7 @@ pub struct KafkaConfig {
 }
 
 impl SinkConfig {
-    /// Returns what the operator allows at it.
+    /// Returns the topics that the operator allows at it.
     #[must_use]
     pub fn rule(&self) -> SinkRule {
         let keyed = matches!(self.broker, BrokerConfig::Kafka(_));

@@ -79,8 +79,8 @@ impl Server {
     }
 }
 
-/// Checks that the engine does what a server on this bus relies on; without background tasks, as in most tests, nothing is
-/// checked.
+/// Checks the guarantees of the engine that a server on this bus relies on; without background tasks, as in most tests,
+/// nothing is checked.
 ///
 /// # Errors
 /// It ignores something; the database cannot be reached.

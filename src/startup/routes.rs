@@ -105,7 +105,7 @@ pub fn unfit(pooling: Pooling) -> Option<String> {
     }
 }
 
-/// Finds out what lies between this server and the database, as soon as it is available.
+/// Finds out which pooler is between this server and the database, if any, as soon as the database is available.
 async fn look(database: &PgConnectOptions) -> Result<Pooling, StartError> {
     answered(async || examine(database).await, database).await
 }

@@ -1,7 +1,7 @@
 //! Bounds the log: of warnings and errors that repeat themselves, one line a second is written, and how many were left out.
 //!
 //! A database that is away makes every request fail in the same way. Thousands of equal lines would fill the disk and hide
-//! what is different.
+//! the different ones.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -103,7 +103,7 @@ impl<S> Filter<S> for Repeats {
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        // What is no fault is not asked about again.
+        // Callsites without faults are not asked about again.
         if is_fault(metadata) { Interest::sometimes() } else { Interest::always() }
     }
 
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// What was logged.
+    /// The logged lines.
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
 

@@ -1,5 +1,5 @@
-//! Streams of a task (A2A §3.5.2): the task as it is, then what happens, read from its job's log. The frame that completes an
-//! event has its number as `id`, so a client may resume with `Last-Event-ID`, on any server.
+//! Streams of a task (A2A §3.5.2): the task as it is, then its updates, read from its job's log. The frame that
+//! completes an event has its number as `id`, so a client may resume with `Last-Event-ID`, on any server.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Following {
         let task = loaded.task(visit, history, true).await?;
         let last = loaded.conversation.job.last_seq;
         let interrupted = span.interruptible.zip(loaded.interrupted).is_some_and(|(after, seq)| seq > after);
-        // A client that resumes has been told what the events before were.
+        // A client that resumes has received the earlier events.
         let told = if span.after.is_some_and(|after| after > 0) { TaskState::Working } else { loaded.state };
         Ok(Self {
             ctx: visit.api.ctx.clone(),

@@ -1,8 +1,8 @@
 //! A2A 1.0 for its clients: agent cards, and tasks over JSON-RPC and HTTP+JSON below `/a2a/{agent}`.
 //!
 //! A task is a job, and has no record of its own: its id is the job's, so a task lasts as long as the job does, every server
-//! answers, and a job that came over another interface is a task too. Both bindings call the same operations; what the
-//! protocol's objects are is decided in `crates/domain/src/a2a`.
+//! answers, and a job that came over another interface is a task too. Both bindings call the same operations;
+//! `crates/domain/src/a2a` defines the protocol's objects.
 
 mod cards;
 mod following;

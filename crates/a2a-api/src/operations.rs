@@ -154,7 +154,7 @@ pub(crate) async fn cancel(visit: &Visit, id: &str) -> Result<Task, Failed> {
     visit.load(id).await?.task(visit, None, true).await
 }
 
-/// Follows a task that is not over (§3.1.6); with `Last-Event-ID` also what has happened since.
+/// Follows a task that is not over (§3.1.6); with `Last-Event-ID` also the updates since.
 pub(crate) async fn subscribe(
     visit: &Visit,
     request: &HttpRequest,

@@ -1,4 +1,4 @@
-//! Receivers of push notifications (A2A §3.1.7 to §3.1.10): what a client asks for. `src/background/pushing.rs` sends.
+//! Operations on receivers of push notifications (A2A §3.1.7 to §3.1.10). `src/background/pushing.rs` sends.
 
 use entente_arcp::jobs::{self, Place};
 use entente_domain::a2a::errors::{Failure, Fault};
@@ -37,7 +37,7 @@ pub(crate) async fn add(
     Ok(added.map_err(|error| Failed::from(error).about(&job.to_string()))?.shown())
 }
 
-/// Creates a receiver of what happens from now on, or changes the one with its id.
+/// Creates a receiver of the updates from now on, or changes the one with its id.
 pub(crate) async fn create(visit: &Visit, config: PushConfig) -> Result<PushConfig, Failed> {
     let config = check(visit, config)?;
     let loaded = visit.load(&config.task_id).await?;

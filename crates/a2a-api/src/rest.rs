@@ -39,7 +39,7 @@ pub(crate) fn routes(config: &mut ServiceConfig) {
         .route(RECEIVER, web::delete().to(remove_receiver));
 }
 
-/// What a request has besides its path.
+/// Parts of a request besides its path.
 type Parts = (web::Data<ApiState>, Result<Asker, Problem>, Presence);
 
 fn visit(request: &HttpRequest, parts: Parts) -> Result<Visit, Failed> {

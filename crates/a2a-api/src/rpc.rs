@@ -20,7 +20,7 @@ use crate::replies::{Failed, TaskBody};
 use crate::visits::{Visit, require_version, version, written};
 use crate::{ApiState, cards, listing, operations, pushes};
 
-/// A call as it arrives; what it has to have is checked one by one.
+/// A call as it arrives; its required members are checked one by one.
 #[derive(Deserialize)]
 struct Call {
     #[serde(default)]

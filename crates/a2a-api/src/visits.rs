@@ -193,7 +193,7 @@ impl Loaded {
         })
     }
 
-    /// What the agent says of the state.
+    /// Returns the agent's message about the state.
     fn words(&self) -> Option<Message> {
         match &self.end {
             Some(end) => end.message(&self.context, &self.id),
@@ -201,13 +201,13 @@ impl Loaded {
         }
     }
 
-    /// What the worker said last, unless the client has answered since.
+    /// Returns the worker's last report, unless the client has answered since.
     fn current(&self) -> Option<&Said> {
         let is_running = self.conversation.job.status == JobStatus::Running;
         self.said.last().filter(|said| is_running && (said.state == self.state || self.interrupted.is_some()))
     }
 
-    /// Returns the messages, oldest first; what the status says is not among them.
+    /// Returns the messages, oldest first, without the message of the status.
     fn history(&self, most: Option<usize>) -> Vec<Message> {
         if most == Some(0) {
             return Vec::new();

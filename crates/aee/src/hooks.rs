@@ -1,4 +1,4 @@
-//! What AEE does when other protocols, or the kernel, change something.
+//! Reactions of AEE to changes by other protocols or the kernel.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::notifications::Topic;

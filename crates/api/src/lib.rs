@@ -1,6 +1,7 @@
-//! What clients call, joined: the application with the routes of all protocols (`app`, `routes`), the OpenAPI document, the
-//! resources of the server itself (`server`), those where two protocols meet (`bridges`), MCP (`mcp`) and the web
-//! pages (`web`). They parse, authenticate and shape responses; the kernel, the protocols and the bridges do the work.
+//! The interfaces for clients, joined: the application with the routes of all protocols (`app`, `routes`), the OpenAPI
+//! document, the resources of the server itself (`server`), those where two protocols meet (`bridges`), MCP (`mcp`) and
+//! the web pages (`web`). They parse, authenticate and shape responses; the kernel, the protocols and the bridges do
+//! the work.
 
 pub mod app;
 mod bridges;

@@ -24,7 +24,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
 
 pub(crate) use self::groups::Group;
 
-/// What every user of the API has to know: the beginning of the document and of its page.
+/// The introduction for every user of the API: the beginning of the document and of its page.
 pub(crate) const INTRODUCTION: &str = include_str!("openapi/introduction.md");
 
 #[derive(utoipa::OpenApi)]

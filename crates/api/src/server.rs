@@ -1,4 +1,4 @@
-//! Resources of the server itself: health, what it offers, and access by OAuth.
+//! Resources of the server itself: health, discovery, and access by OAuth.
 
 pub(crate) mod discovery;
 pub mod health;

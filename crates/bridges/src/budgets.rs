@@ -1,8 +1,8 @@
 //! Consequences of budgets' thresholds: the event, the stop, and the question to a person as a binding moment. Table
 //! `budget_reached`.
 //!
-//! The charge that reaches a threshold only notes it. What follows has its own transactions, each of which any server
-//! may do, and does once: the event and the stop; the question; and, when the person has answered, what was chosen.
+//! The charge that reaches a threshold only notes it. The consequences have their own transactions, each of which any
+//! server may do, and does once: the event and the stop; the question; and, when the person has answered, the choice.
 
 use entente_domain::amounts::Amount;
 use entente_domain::clock::rfc3339;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::Ctx;
 
-/// What the person can choose: raise by a quarter of the limit, double it, stop, or go on.
+/// Options of the question: raise by a quarter of the limit, double it, stop, or go on.
 const QUARTER: usize = 0;
 const DOUBLE: usize = 1;
 const STOP: usize = 2;
@@ -179,7 +179,7 @@ fn quarter(one: &Reached) -> Amount {
     one.limit.extrapolated(4, 1).unwrap_or_default()
 }
 
-/// Does what the person has chosen, once the question has ended.
+/// Carries out the person's choice, once the question has ended.
 async fn heed(ctx: &Ctx, one: &Reached, usage: &Usage, moment: MomentId) -> Outcome<bool> {
     let kept = moments::load(&mut *ctx.pool.acquire().await?, moment).await?;
     let Some(moment) = kept.map(|kept| kept.moment) else {

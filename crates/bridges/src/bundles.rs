@@ -113,11 +113,11 @@ pub struct Bundle {
     _turn: BundleTurn,
 }
 
-/// What is written next.
+/// Next part to write.
 enum Step {
     /// The first line.
     Start(String, Box<LogFrame>),
-    /// What is left of deleted events, after so many of them; then the identities.
+    /// The remains of deleted events, after so many of them; then the identities.
     Deleted(usize, Box<LogFrame>),
     /// The events after a position of the log; then the checkpoints.
     Events(i64, Box<LogFrame>),
@@ -145,7 +145,7 @@ enum Step {
     End,
 }
 
-/// Begins the bundle of an intent, with what the caller may read of it.
+/// Begins the bundle of an intent, with the parts that the caller may read.
 ///
 /// # Errors
 /// The intent does not exist or is not readable; the scope `intents:read` is missing.

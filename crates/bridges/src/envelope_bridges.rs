@@ -84,7 +84,7 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
     domain::check_name(name)?;
     bridge.check()?;
     if source_of(&bridge).bus.is_some() {
-        // What was sent to the bus before is not new to the bridge.
+        // Envelopes sent to the bus before are not new to the bridge.
         order::advance(&mut *ctx.pool.acquire().await?).await?;
     }
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
@@ -97,7 +97,7 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
     }
     let before = all.into_iter().find(|one| one.name == name);
     let same = before.as_ref().filter(|before| source_of(&before.bridge) == source_of(&bridge));
-    // What a bridge of another kind still waits for, this one would never do.
+    // This bridge would never finish the items that one of another kind still waits for.
     let goes_on = same.is_some_and(|before| discriminant(&before.bridge) == discriminant(&bridge));
     if !goes_on {
         rows::leave(work.conn(), name).await?;

@@ -12,7 +12,7 @@ use entente_kernel::log::order;
 
 use crate::Ctx;
 
-/// What one setting keeps, and how much of it is past its time.
+/// The rows that one setting keeps, and the number of those past their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expired {
     /// The rows, in plain words and in the plural.
@@ -75,7 +75,7 @@ async fn past_jobs(ctx: &Ctx, limit: i64) -> Outcome<Vec<JobId>> {
     Ok(ids.into_iter().map(JobId::from).collect())
 }
 
-/// Counts what is past its retention.
+/// Counts the rows past their retention.
 ///
 /// # Errors
 /// A database error.

@@ -1,6 +1,6 @@
-//! Turns: everything that an agent does between two calls of its model, in one transaction. It marks what it has read, sends
-//! messages, appends events, works on tasks, reports on its jobs, keeps its claims, sends mail and takes new jobs; all of it
-//! happens or nothing.
+//! Turns: everything that an agent does between two calls of its model, in one transaction. It marks inbox entries and
+//! messages as read, sends messages, appends events, works on tasks, reports on its jobs, keeps its claims, sends mail
+//! and takes new jobs; all of it happens or nothing.
 //!
 //! The transaction begins with the locks of all intents, then locks the agent's record for tasks that it claims, the jobs in
 //! the order of their ids, and at last the mailboxes, like any other (ARCHITECTURE.md, "One order"). Messages come before the ends of
@@ -39,7 +39,7 @@ use crate::Ctx;
 /// How often a turn is tried whose envelopes were overtaken by new rules.
 const ATTEMPTS: usize = 4;
 
-/// What an agent does in a turn; any part may be empty.
+/// Actions of an agent in a turn; any part may be empty.
 #[derive(Debug, Clone, Default)]
 pub struct AgentTurn {
     /// Entries of the agent's inbox that a reader has seen.
@@ -82,7 +82,7 @@ pub struct ListedReport {
     pub report: JobReport,
 }
 
-/// What a turn did.
+/// Results of a turn.
 #[derive(Debug, Default)]
 pub struct Done {
     /// The reader of the inbox, at its new position.
@@ -101,7 +101,7 @@ pub struct Done {
     pub beat: Option<Beat>,
 }
 
-/// What is to be announced after the commit.
+/// Changes to announce after the commit.
 #[derive(Default)]
 struct Announcement {
     logs: Vec<IntentLog>,
@@ -162,7 +162,7 @@ async fn attempt<T: Serialize + DeserializeOwned>(
 ) -> Outcome<(T, Vec<Claimed>)> {
     let (intents, prepared) = match prepare(ctx, caller, turn).await {
         Ok(prepared) => (prepared.intents(), Ok(prepared)),
-        // What was possible the first time may be refused now: a repetition is answered all the same.
+        // A repetition is answered even if the turn would be refused by now.
         Err(refused @ AppError::Refused(_)) if once.is_some() => (Vec::new(), Err(refused)),
         Err(failure) => return Err(failure),
     };
@@ -231,7 +231,7 @@ async fn told(ctx: &Ctx, caller: &Caller, turn: &AgentTurn, failed: Failed) -> A
     }
 }
 
-/// What a turn needs to know before it begins.
+/// Data that a turn needs before it begins.
 struct Prepared {
     logged: Logged,
     /// Intents of the tasks.
@@ -241,7 +241,7 @@ struct Prepared {
     of_jobs: Vec<IntentId>,
 }
 
-/// What a turn writes to logs for itself.
+/// Entries that a turn itself writes to logs.
 struct Logged {
     commands: Vec<Command>,
     events: Vec<EventCommand>,

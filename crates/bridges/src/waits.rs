@@ -1,8 +1,8 @@
 //! Who waits for whom, over all protocols: requests that are waited for, leases with a queue, tasks, jobs and decisions.
 //! Reads the tables of all protocols, and writes none; `crates/domain/src/openintent/waits.rs` has the model.
 //!
-//! One statement reads each kind of wait, by an index that has only what waits. An agent that just listens, by a long poll
-//! or a stream, waits for nobody.
+//! One statement reads each kind of wait, by an index of the waiting rows only. An agent that just listens, by a long
+//! poll or a stream, waits for nobody.
 
 pub mod deadlocks;
 mod works;
@@ -69,8 +69,7 @@ struct Edge {
     pub seen: bool,
 }
 
-/// Lists who waits for whom: an admin sees all; anybody else what happens on intents that it may read, and the waits of
-/// its own agents.
+/// Lists the waits: an admin sees all; anybody else those on intents that it may read, and those of its own agents.
 ///
 /// # Errors
 /// The caller lacks the scope.

@@ -1,4 +1,4 @@
-//! `entente budget`, `entente team`, `entente stop` and `entente spend`: what may be spent, what was, and the switch.
+//! `entente budget`, `entente team`, `entente stop` and `entente spend`: limits, spending, and the switch.
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
@@ -11,7 +11,7 @@ use super::remote::{Remote, segment};
 /// Members of a budget that a line shows.
 const SHOWN: [&str; 9] = ["id", "scope", "window", "unit", "limit", "spent", "reserved", "left", "forecast"];
 
-/// Budgets: what the system, a team, a principal, an agent, an intent or a key may spend
+/// Budgets: limits for the spending of the system, a team, a principal, an agent, an intent or a key
 #[derive(Debug, Args)]
 pub(super) struct Budgets {
     #[command(flatten)]
@@ -42,7 +42,7 @@ enum Verb {
         #[command(flatten)]
         said: Box<Thresholds>,
     },
-    /// List budgets with what is spent of them
+    /// List budgets with their use
     List {
         /// Budgets of this scope alone
         #[arg(long)]
@@ -306,12 +306,12 @@ impl Stops {
     }
 }
 
-/// Report what was spent
+/// Report spending
 #[derive(Debug, Args)]
 pub(super) struct Spend {
     #[command(flatten)]
     remote: Remote,
-    /// What it is divided by: `agent`, `principal`, `intent`, `model`, `day`, separated by commas
+    /// Division of the report: `agent`, `principal`, `intent`, `model`, `day`, separated by commas
     #[arg(long, default_value = "agent")]
     by: String,
     /// Costs from this time on [default: 30 days ago]

@@ -65,11 +65,11 @@ enum Verb {
         #[arg(long, value_name = "N")]
         if_version: Option<i64>,
     },
-    /// Say whether what agents write on an intent has to name the epochs of their sessions
+    /// Say whether writes of agents on an intent have to name the epochs of their sessions
     Strict {
         /// The intent's id
         id: String,
-        /// Whether it has to
+        /// Whether they have to
         #[arg(action = clap::ArgAction::Set)]
         strict: bool,
     },

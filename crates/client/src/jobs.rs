@@ -63,7 +63,7 @@ enum Verb {
         /// The job's id
         id: String,
     },
-    /// Show the attempts at a job: their workers, and what came of them
+    /// Show the attempts at a job: their workers and outcomes
     Attempts {
         /// The job's id
         id: String,

@@ -149,7 +149,7 @@ pub struct Api {
     base: String,
     key: Option<String>,
     agent: Option<String>,
-    /// Headers that name what its writes require: an epoch, a lease, a claim.
+    /// Headers of the fences that its writes require: an epoch, a lease, a claim.
     fences: Vec<(&'static str, String)>,
 }
 

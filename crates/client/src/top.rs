@@ -27,7 +27,7 @@ const COUNTERS: [(&str, &str); 3] = [
 
 /// Watch work, agents, decisions and budgets; without a terminal print them once
 ///
-/// What the key may not see is left out, with the reason.
+/// Parts that the key may not see are left out, with the reason.
 #[derive(Debug, Args)]
 pub(super) struct Top {
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(super) struct Top {
 /// Answer to one question, or why there is none.
 type Answer = Result<Value, Failure>;
 
-/// What was seen at one look.
+/// The answers of one look.
 #[derive(Debug)]
 struct Look {
     counts: Answer,
@@ -112,7 +112,7 @@ fn rates(before: &Look, now: &Look) -> Vec<(&'static str, f64)> {
     grown.filter(|(_, rate)| *rate >= 0.0 && rate.is_finite()).collect()
 }
 
-/// Guard of the terminal's second screen: what was there before comes back when it is dropped.
+/// Guard of the terminal's second screen: the first one comes back when it is dropped.
 struct Screen;
 
 impl Screen {

@@ -127,7 +127,7 @@ impl Workflow {
         }
     }
 
-    /// Returns what the file has, for programs.
+    /// Returns a summary of the file, for programs.
     fn described(&self) -> Value {
         let mut told = match self {
             Self::Rfc(form) => json!({
@@ -146,7 +146,7 @@ impl Workflow {
         told
     }
 
-    /// Prints what the file has, for people.
+    /// Prints a summary of the file, for people.
     fn print(&self, file: &Path) -> Done {
         let (name, file_name) = (self.name(), file.display());
         let mut out = io::stdout().lock();

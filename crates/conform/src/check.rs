@@ -1,4 +1,4 @@
-//! A check: a clause, how binding it is, what it says, and the function that tries it.
+//! A check: a clause, how binding it is, its sentence, and the function that tries it.
 
 use std::pin::Pin;
 
@@ -10,11 +10,11 @@ use crate::site::Site;
 /// How binding a clause is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Tier {
-    /// Mandatory: MUST, or what the text states without any condition
+    /// Mandatory: MUST, or a statement of the text without any condition
     Must,
-    /// Recommended: SHOULD, or what the text gives as a default
+    /// Recommended: SHOULD, or a default that the text gives
     Should,
-    /// Optional: MAY, or what only some servers offer
+    /// Optional: MAY, or a feature that only some servers offer
     May,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Check {
     pub(crate) tier: Tier,
     /// The check's own name: several may belong to one clause.
     pub(crate) name: &'static str,
-    /// What the clause says, in one sentence.
+    /// The clause in one sentence.
     pub(crate) says: &'static str,
     /// Tries it.
     pub(crate) run: for<'a> fn(&'a Site) -> Running<'a>,

@@ -160,7 +160,7 @@ impl Arguments {
             table::table(&results)
         })?;
         match Counts::of(results.iter()) {
-            // What cannot be tried proves nothing, and nothing is not conformance.
+            // A skipped check proves nothing, and nothing is not conformance.
             Counts { failed: 0, passed: 0, skipped } => Err(Broken::Failed(format!(
                 "the server passes no check of {}: all {skipped} are skipped",
                 protocol.name()

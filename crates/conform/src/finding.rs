@@ -1,4 +1,4 @@
-//! What a check finds: that a server does what its clause says, or what it does instead, or why nobody can tell.
+//! The finding of a check: the server does as its clause says, or something else, or cannot be checked for a reason.
 
 use std::fmt::Display;
 
@@ -9,9 +9,9 @@ use serde_json::Value;
 pub(crate) enum Finding {
     /// The server does something else.
     Failed {
-        /// What the clause wants.
+        /// The answer that the clause wants.
         expected: String,
-        /// What came.
+        /// The answer that came.
         came: String,
     },
     /// The server cannot be checked, for this reason.

@@ -11,13 +11,13 @@ use crate::site::Site;
 /// So many checks in a row may get no answer; the rest is skipped then.
 const SILENCES: u32 = 3;
 
-/// What a check found.
+/// The result of a check.
 pub(crate) struct Result {
     /// The check.
     pub(crate) check: &'static Check,
-    /// What it found.
+    /// Its outcome.
     pub(crate) outcome: Outcome,
-    /// What was sent, and what came.
+    /// The requests and answers.
     pub(crate) record: Vec<String>,
     /// How long it took.
     pub(crate) took: Duration,

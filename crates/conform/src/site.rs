@@ -1,4 +1,4 @@
-//! The server under test, as its clients see it: requests with a key, time limits, and a record of what passed.
+//! The server under test, as its clients see it: requests with a key, time limits, and a record of the traffic.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,8 +18,8 @@ const MAX_RECORD: usize = 1_500;
 const MAX_LINES: usize = 200;
 /// Shortest time limit of a check, whatever it waits for.
 const CHECK: Duration = Duration::from_secs(40);
-/// Statuses that refuse what a request says. 401, 405 and 408 say nothing about it, and 404 does only where something
-/// that is named may be missing.
+/// Statuses that refuse the content of a request. 401, 405 and 408 say nothing about it, and 404 does only where
+/// something that is named may be missing.
 const REFUSALS: [u16; 5] = [400, 403, 409, 412, 422];
 
 /// Whose key a request has.
@@ -50,7 +50,7 @@ pub(crate) struct Agent {
     pub(crate) id: String,
 }
 
-/// What the command line says besides.
+/// Further options of the command line.
 #[derive(Default)]
 pub(crate) struct Options {
     /// An agent of the server that answers, for jobs.
@@ -81,7 +81,7 @@ pub(crate) struct Site {
     header: KeyHeader,
     /// Time limit of each answer.
     pub(crate) limit: Duration,
-    /// What the command line says besides.
+    /// Further options of the command line.
     pub(crate) options: Options,
     record: Mutex<Vec<String>>,
     silent: AtomicBool,
@@ -245,7 +245,7 @@ impl Site {
         Url::parse(&text).map_err(|error| failed("an absolute URL", format!("{text}: {error}")))
     }
 
-    /// Notes what passed.
+    /// Adds a line to the record.
     pub(crate) fn note(&self, line: &str) {
         let mut record = self.record.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match record.len() {
@@ -260,7 +260,7 @@ impl Site {
         shortened(&self.redacted(text))
     }
 
-    /// Returns what passed since the last call.
+    /// Returns the record since the last call.
     pub(crate) fn take_record(&self) -> Vec<String> {
         std::mem::take(&mut *self.record.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
@@ -443,12 +443,12 @@ impl Answer {
         Err(skipped(format!("the server does not take the right request either: {}", self.said())))
     }
 
-    /// Fails unless the request was refused for what it says.
+    /// Fails unless the request was refused for its content.
     pub(crate) fn refused(self) -> Outcome {
         self.refused_or(&[])
     }
 
-    /// Fails unless the request was refused for what it says, for which these statuses may stand as well.
+    /// Fails unless the request was refused for its content, for which these statuses may stand as well.
     pub(crate) fn refused_or(self, more: &[u16]) -> Outcome {
         self.is(&[&REFUSALS, more].concat()).map(drop)
     }
@@ -462,7 +462,7 @@ impl Answer {
         Err(self.otherwise(&format!("the status {}", wanted.join(" or "))))
     }
 
-    /// Returns the finding of another answer than the expected one. A limit of requests is no answer to what was asked.
+    /// Returns the finding of another answer than the expected one. A limit of requests is no answer to the request.
     pub(crate) fn otherwise(&self, expected: &str) -> Finding {
         if self.status == 429 {
             return skipped(format!("the server limits requests: {}", self.said()));

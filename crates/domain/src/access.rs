@@ -111,7 +111,7 @@ pub struct Acl {
     pub intent_id: IntentId,
     /// The policy for unlisted principals.
     pub default_policy: Policy,
-    /// Whether what agents write on the intent has to name the epochs of their sessions.
+    /// Whether writes of agents on the intent have to name the epochs of their sessions.
     pub strict: bool,
     /// The entries of the listed principals.
     pub entries: Vec<Entry>,

@@ -140,7 +140,7 @@ id_types! {
     NodeId = "node";
     /// A deadlock of agents.
     DeadlockId = "deadlock";
-    /// What came of one message: the id of that message, in another form.
+    /// A lineage of messages: the id of its first message, in another form.
     LineageId = "lin";
     /// A lease on a scope of an intent, RFC-0003.
     LeaseId = "lease";
@@ -178,7 +178,7 @@ id_types! {
     BudgetId = "bgt";
     /// A stop of a subject.
     StopId = "stop";
-    /// A contact point of a person: where they are told what waits for them.
+    /// A contact point of a person: where they receive notifications.
     ContactId = "cp";
     /// A portfolio of intents, RFC-0004.
     PortfolioId = "folio";

@@ -2,7 +2,7 @@
 //! job are in `arcp/budgets.rs`.
 //!
 //! A cost is charged to every budget that concerns it. An amount reserved before it is spent is taken from all of them
-//! or from none, so what was reserved before can never exceed a limit.
+//! or from none, so reserved amounts can never exceed a limit.
 
 pub mod amounts;
 pub mod stops;
@@ -70,7 +70,7 @@ impl fmt::Display for Window {
     }
 }
 
-/// A limit on what a subject may spend in one unit within a window of time.
+/// A limit on the spending of a subject in one unit within a window of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpendingBudget {
     /// Its id.
@@ -87,7 +87,7 @@ pub struct SpendingBudget {
     pub time_zone: String,
     /// The limit in each window.
     pub limit: Amount,
-    /// What happens when shares of the limit are spent, in ascending order.
+    /// Actions when shares of the limit are spent, in ascending order.
     pub thresholds: Vec<Threshold>,
     /// Principal that created it.
     pub created_by: String,
@@ -219,7 +219,7 @@ pub fn check_time_zone(name: &str) -> Result<(), Refusal> {
     Err(Refusal::field(Code::InvalidRequest, "time_zone", "time_zone", message))
 }
 
-/// What happens to the amounts of a reservation that nobody settles in time.
+/// Treatment of the amounts of a reservation that nobody settles in time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unsettled {

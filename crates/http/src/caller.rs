@@ -80,8 +80,8 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
     Ok(Asker { caller, dialect })
 }
 
-/// Sets what the request's writes require: the session of the agent that they belong to (`Entente-Epoch`), which has to be
-/// named where the agent is strict, a lease and a claim. The transactions of the request require them.
+/// Sets the fences of the request's writes: the session of the agent that they belong to (`Entente-Epoch`), which has
+/// to be named where the agent is strict, a lease and a claim. The transactions of the request require them.
 fn fence(request: &HttpRequest, caller: &Caller, api: &HttpState) -> Result<(), Problem> {
     if request.method().is_safe() {
         return Ok(());

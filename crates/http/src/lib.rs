@@ -135,7 +135,7 @@ pub fn created(body: &impl Serialize) -> error::Reply {
     json(actix_web::http::StatusCode::CREATED, body)
 }
 
-/// Returns a 200 with a JSON body, and the version of what it describes as `ETag`.
+/// Returns a 200 with a JSON body, and the version of the described record as `ETag`.
 ///
 /// # Errors
 /// The value has no JSON form.

@@ -1,5 +1,5 @@
 //! Server-sent event streams that read from the database on each notification: of jobs, mailboxes and
-//! moments. A [`Source`] supplies the frames. Also what the streams of the API share: the header to resume by,
+//! moments. A [`Source`] supplies the frames. Also the common parts of all streams of the API: the header to resume by,
 //! the response, and the error that breaks it.
 //!
 //! A slow reader misses nothing, because the rest comes from the database; a client that accepts no data at all is cut off

@@ -222,7 +222,7 @@ fn adorn(headers: &mut HeaderMap, id: &str, rate: Option<RateNote>) {
 
 /// Tells browsers to come back with TLS only (RFC 6797), over TLS of this server's own; of a proxy's TLS the proxy speaks.
 ///
-/// The rule of a name is for all its ports: one for `localhost` would break what else is developed on the machine.
+/// The rule of a name is for all its ports: one for `localhost` would break other sites developed on the machine.
 fn pin_to_tls(response: &mut ServiceResponse<BoxBody>, seconds: Option<u32>) {
     let Some(seconds) = seconds.filter(|seconds| *seconds > 0) else { return };
     let host = response.request().headers().get(HOST).and_then(|value| value.to_str().ok());

@@ -16,7 +16,7 @@ use crate::frames::{MessageFrame, ReceiptFrame, is_audited_message};
 /// A webhook's body.
 #[derive(Serialize)]
 pub struct HookBody<'a, T> {
-    /// Type of what happened.
+    /// Type of the event.
     pub r#type: &'a str,
     /// When it happened (RFC 3339).
     pub timestamp: String,

@@ -83,7 +83,7 @@ pub async fn replace(
     Ok(Acl { intent_id, default_policy, strict, entries })
 }
 
-/// Says whether what agents write on the intent has to name the epochs of their sessions.
+/// Sets whether agents' writes on the intent have to name the epochs of their sessions.
 ///
 /// # Errors
 /// As [`replace`].
@@ -198,8 +198,8 @@ async fn expire_entries_of(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     Ok(ended.len() as u64)
 }
 
-/// Takes what agents hold that may no longer write (OI-7.4), such as leases and tasks, within the operation that
-/// changed the access control list.
+/// Takes leases, tasks and the like from agents that may no longer write (OI-7.4), within the operation that changed
+/// the access control list.
 pub(crate) async fn take_from_outsiders(
     conn: &mut PgConnection,
     ctx: &Ctx,

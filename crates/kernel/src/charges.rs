@@ -21,7 +21,7 @@ use crate::{Ctx, Outcome, unknown};
 /// An amount to charge or to reserve.
 #[derive(Debug, Clone, Default)]
 pub struct Charge {
-    /// Who spends it, and for what.
+    /// The act that spends the amount.
     pub act: Act,
     /// Its unit.
     pub unit: String,
@@ -186,8 +186,8 @@ fn subject_rows(charges: &[Charge]) -> Vec<SubjectRow> {
     charges.iter().enumerate().flat_map(rows).collect()
 }
 
-/// Writes charges. What is spent stays within the digits of an amount: an absurd cost exhausts a budget for good, but keeps nobody from
-/// charging it.
+/// Writes charges. The spent sum stays within the digits of an amount: an absurd cost exhausts a budget for good, but
+/// keeps nobody from charging it.
 async fn write(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -403,8 +403,8 @@ pub fn require_allowed(usages: &[Usage], capability: &str, target: &str) -> Resu
     Ok(())
 }
 
-/// Requires that the budgets of an act still allow a tool call that was, or is, made: it may have reserved what is left, so only what
-/// is spent counts.
+/// Requires that the budgets of an act still allow a tool call that was, or is, made: it may have reserved the rest, so
+/// only the spent amount counts.
 ///
 /// # Errors
 /// As [`require_allowed`].
@@ -415,8 +415,8 @@ pub fn require_call_allowed(usages: &[Usage], capability: &str, target: &str) ->
     })
 }
 
-/// Requires of those budgets of an act that a reservation took nothing from what [`require_allowed`] does: they may be in
-/// other units.
+/// As [`require_allowed`], for those budgets of an act that a reservation took nothing from: they may be in other
+/// units.
 ///
 /// # Errors
 /// As [`require_allowed`].

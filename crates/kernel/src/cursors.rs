@@ -1,5 +1,5 @@
-//! Reading cursors: positions in what agents read, kept by the server under short names (MCP-W-6.3). Table
-//! `reading_cursors`.
+//! Reading cursors: positions of agents in events, channels and mailboxes, kept by the server under short names
+//! (MCP-W-6.3). Table `reading_cursors`.
 //!
 //! A cursor stores where its last answer began and where it ended. The next call begins at the end, which acknowledges the
 //! answer; until then the answer can be read again from its beginning. The operations that read check the access.
@@ -19,7 +19,7 @@ const KEPT_SECONDS: f64 = 30.0 * 24.0 * 3600.0;
 /// Name of a cursor: an agent may use the same name for different subjects.
 #[derive(Debug, Clone, Copy)]
 pub struct CursorName<'a> {
-    /// What is read: `events`, `channel <id>` or `mailbox <entity>`.
+    /// The source that is read: `events`, `channel <id>` or `mailbox <entity>`.
     pub subject: &'a str,
     /// Name that the agent chose.
     pub name: &'a str,

@@ -27,23 +27,23 @@ pub struct Membership {
     pub status: IntentStatus,
     /// Whether the intent has a governance policy (RFC-0013), which may restrict the access level.
     pub governed: bool,
-    /// Whether what this agent writes on the intent has to name the epoch of its session.
+    /// Whether this agent's writes on the intent have to name the epoch of its session.
     pub demand: EpochDemand,
 }
 
-/// Whether what an agent writes on an intent has to name the epoch of its session.
+/// Whether an agent's writes on an intent have to name the epoch of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EpochDemand {
-    /// It has not.
+    /// They have not.
     None,
-    /// It has, and the current work does.
+    /// They have, and the current work does.
     Met,
-    /// It has, and the current work does not.
+    /// They have, and the current work does not.
     Unmet,
 }
 
 impl Membership {
-    /// Returns whether what the agent writes on the intent has to name the epoch of its session.
+    /// Returns whether the agent's writes on the intent have to name the epoch of its session.
     #[must_use]
     pub fn is_strict(&self) -> bool {
         self.demand != EpochDemand::None
@@ -105,7 +105,7 @@ pub(crate) fn policy(word: &str) -> Outcome<Policy> {
     Policy::parse(word).ok_or_else(|| unknown("policy", word))
 }
 
-/// What an operation asks for.
+/// A request for the facts of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question<'a> {
     /// The intent.
@@ -206,7 +206,7 @@ impl Row {
 
 /// Loads the facts of these operations, in their order.
 ///
-/// What PostgreSQL could answer by `EXISTS` is a sub-select with one row: planned while the table is small, `EXISTS` reads all of the
+/// A sub-select with one row takes the place of `EXISTS`: planned while the table is small, `EXISTS` reads all of the
 /// table into a hash, for every statement until the table is analysed.
 ///
 /// # Errors

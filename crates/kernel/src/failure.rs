@@ -77,7 +77,7 @@ impl From<Late> for AppError {
     }
 }
 
-/// Slow hashes are what is queued: passwords, and keys of earlier releases.
+/// Only slow hashes are queued: passwords, and keys of earlier releases.
 impl From<QueueFull> for AppError {
     fn from(_: QueueFull) -> Self {
         let message = "So many passwords and old keys are being checked at this moment that nothing more is taken. Try \

@@ -1,4 +1,4 @@
-//! Hooks: what one protocol does when another changes something, in the same transaction.
+//! Hooks: reactions of one protocol to the changes of another, in the same transaction.
 //!
 //! The protocols know the kernel and not each other. Each registers one [`Hook`] at startup; the operation that makes
 //! a change calls all of them, in the order of registration, and fails if one fails.
@@ -225,7 +225,7 @@ impl Hooks {
         Ok(())
     }
 
-    /// Calls [`Hook::waiting`] and returns what waits of all protocols.
+    /// Calls [`Hook::waiting`] and returns the waiting items of all protocols.
     ///
     /// # Errors
     /// A hook fails.

@@ -1,5 +1,5 @@
-//! What the protocols share, with its SQL: logs, identity, access, the live feed, webhooks, and rows of intents,
-//! channels, messages and costs. The operations of a protocol are in its own crate.
+//! The parts that the protocols share, with their SQL: logs, identity, access, the live feed, webhooks, and rows of
+//! intents, channels, messages and costs. The operations of a protocol are in its own crate.
 //!
 //! Each operation runs in one transaction: it checks access, loads state, asks the domain rules for a
 //! decision, writes and records the result, commits, and then notifies the feed. It begins and commits
@@ -117,7 +117,7 @@ pub struct Ctx {
     pub chance: Arc<dyn Chance>,
     /// Feed that publishes committed changes.
     pub feed: Arc<Feed>,
-    /// What the protocols do when another changes something.
+    /// Reactions of the protocols to each other's changes.
     pub hooks: Arc<Hooks>,
     /// Metrics registry.
     pub metrics: Metrics,
@@ -263,7 +263,7 @@ impl Ctx {
         Ok(self.pool.begin_unfenced(AssertSqlSafe(limits::begin_long_read())).await?)
     }
 
-    /// Returns the refusal of what a caller says as `speaker`, if that is stopped, or has to name the epoch of its session
+    /// Returns the refusal of a caller's act as `speaker`, if that is stopped, or has to name the epoch of its session
     /// and does not.
     #[must_use]
     pub fn objection(&self, caller: &Caller, speaker: &str, intent: Option<IntentId>) -> Option<Refusal> {

@@ -32,7 +32,7 @@ pub trait Many: Send {
     /// Lane that keeps a command in order (`store/src/commit.rs`).
     fn lane(command: &Self::Command) -> u64;
 
-    /// What has to be so for the command to take effect.
+    /// The conditions for the command to take effect.
     fn fences(command: &Self::Command) -> impl Iterator<Item = &Fence>;
 
     /// Executes the commands in one transaction.
@@ -132,7 +132,7 @@ pub async fn waiting<M: Many>(many: &mut M, commands: &[M::Command]) -> Vec<Outc
     }
 }
 
-/// Executes commands in one transaction, which requires what all of them require.
+/// Executes commands in one transaction, under the fences of all of them.
 async fn fenced<M: Many>(many: &mut M, commands: &[&M::Command]) -> Outcome<Together<Outcome<M::Answer>>> {
     let fences = commands.iter().flat_map(|command| M::fences(command)).cloned().collect();
     fences::within(fences, many.together(commands)).await

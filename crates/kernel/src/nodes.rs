@@ -1,4 +1,4 @@
-//! Servers that share the database: presence, what they want from each other, and the texts of the notifications by which
+//! Servers that share the database: presence, the wake-ups that they want, and the texts of the notifications by which
 //! they wake each other. Table `nodes`.
 //!
 //! A woken server reads the changes from the database. A lost wake-up only costs a moment, because every
@@ -42,7 +42,7 @@ pub struct Peer {
     pub peer_url: Option<String>,
 }
 
-/// What a server sees when it signs.
+/// The result of [`sign`].
 #[derive(Debug)]
 pub struct Signed {
     /// Whether this is its first sign.
@@ -64,7 +64,7 @@ pub struct Sign {
     pub peer_url: Option<String>,
 }
 
-/// Records that this server is alive and what it wants; returns the others that are.
+/// Records that this server is alive, with the wake-ups that it wants; returns the others that are alive.
 ///
 /// # Errors
 /// The database query fails.
@@ -153,7 +153,7 @@ pub fn channel(shard: u8) -> String {
     format!("{TOPIC}_{shard}")
 }
 
-/// Returns what to tell the other servers of these changes: the shard and the text of each notification.
+/// Returns the notifications of these changes to the other servers: the shard and the text of each.
 #[must_use]
 pub fn notifications(node: NodeId, touched: impl IntoIterator<Item = WakeKey>) -> Vec<(u8, String)> {
     let mut payloads: BTreeMap<u8, Vec<String>> = BTreeMap::new();
@@ -195,7 +195,7 @@ pub async fn notify(ctx: &Ctx, channels: &[String], payloads: &[String]) -> Outc
 pub struct Notification {
     /// The server that sent it.
     pub sender: NodeId,
-    /// What changed.
+    /// The changed keys.
     pub touched: Vec<WakeKey>,
     /// The wake-ups that the sender wants from now on, if it says so.
     pub interest: Option<Shards>,

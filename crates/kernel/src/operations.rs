@@ -7,9 +7,10 @@
 //! once before it is answered. It changes no access, membership or policy, because those of a batch are read at its
 //! beginning.
 //!
-//! What an operation reads beside these facts is read for all operations of its kind at once ([`Operation::read`]), and
-//! what it writes may wait for the end ([`IntentTx::defer`]). If an earlier operation of the batch has changed the
-//! intent, the waiting rows are written and the rows read anew before the next one (`operations/run.rs`).
+//! The rows that an operation reads beside these facts are read for all operations of its kind at once
+//! ([`Operation::read`]), and the rows that it writes may wait for the end ([`IntentTx::defer`]). If an earlier
+//! operation of the batch has changed the intent, the waiting rows are written and the rows read anew before the next
+//! one (`operations/run.rs`).
 
 mod run;
 
@@ -88,7 +89,7 @@ pub struct Asked<'a, O> {
     pub operation: &'a O,
 }
 
-/// An answer, and what is to be stored of it.
+/// An answer, with the response to store.
 struct Done {
     answer: Box<dyn Any + Send>,
     kept: Option<StoredResponse>,
@@ -175,13 +176,13 @@ impl Command {
         Some((self.caller.principal(), self.once.as_ref()?))
     }
 
-    /// Returns what is asked, if the operation is of this type.
+    /// Returns the operation with its intent and its caller, if it is of this type.
     fn asked<O: Operation>(&self) -> Option<Asked<'_, O>> {
         let operation = self.operation.as_any().downcast_ref::<O>()?;
         Some(Asked { intent_id: self.intent_id, caller: &self.caller, operation })
     }
 
-    /// Applies the operation: what it asks is judged by its own fences, not by those of the batch.
+    /// Applies the operation under its own fences, not under those of the batch.
     async fn apply(&self, work: &mut IntentTx<'_>, rows: AnyRows) -> Outcome<Done> {
         work.require_fenced()?;
         let applied = self.operation.apply(&self.caller, self.once.as_ref(), work, rows);

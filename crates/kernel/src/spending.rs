@@ -1,4 +1,4 @@
-//! Spending: budgets that many jobs and agents share, stops, and the costs of intents. What is charged to budgets is in
+//! Spending: budgets that many jobs and agents share, stops, and the costs of intents. Charges to budgets are in
 //! `charges.rs`, on which the log builds; the rules are in `domain/src/spending.rs`; the counters of single jobs are ARCP's.
 
 pub mod budgets;

@@ -1,4 +1,4 @@
-//! What binding moments do when other protocols change something.
+//! Reactions of binding moments to changes by other protocols.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! OpenID Connect: sends people to the operator's provider, and verifies what the provider says about them (authorization
-//! code flow with PKCE). The crate `openidconnect` speaks the protocol and checks signatures; requests go through a
-//! [`Transport`]. Who an account is here is decided in `entente_domain::identity::provider`.
+//! OpenID Connect: sends people to the operator's provider, and verifies the provider's claims about them
+//! (authorization code flow with PKCE). The crate `openidconnect` speaks the protocol and checks signatures; requests
+//! go through a [`Transport`]. Who an account is here is decided in `entente_domain::identity::provider`.
 
 mod metadata;
 
@@ -62,7 +62,7 @@ pub struct Settings {
     pub label: String,
 }
 
-/// What one login sends to the provider.
+/// Parameters of one login at the provider.
 #[derive(Debug, Clone)]
 pub struct Begun {
     /// The state that comes back.
@@ -82,7 +82,7 @@ pub enum Fault {
     /// It does not take the code: the login took too long, or the code was used before.
     #[error("it does not take the code: {0}")]
     Refused(String),
-    /// What it sends is not what its specification says, or is not signed by it for this login.
+    /// Its answer violates the specification, or is not signed by it for this login.
     #[error("what it says cannot be verified: {0}")]
     Distrusted(String),
 }
@@ -130,7 +130,7 @@ type OidcClient = Client<
 
 /// The operator's provider.
 pub struct Provider {
-    /// What the operator has set about its accounts.
+    /// The operator's settings for its accounts.
     pub policy: ProviderPolicy,
     settings: Settings,
     redirect: RedirectUrl,
@@ -282,7 +282,7 @@ fn distrusted(fault: &ClaimsVerificationError) -> Fault {
 fn token_fault(fault: RequestTokenError<Unreachable, StandardErrorResponse<CoreErrorResponseType>>) -> Fault {
     match fault {
         RequestTokenError::Request(Unreachable(why)) => Fault::Away(why),
-        // The code of the error, and not its description, in which a provider may repeat what was sent.
+        // The code of the error, and not its description, in which a provider may repeat the request.
         RequestTokenError::ServerResponse(answer) => match answer.error() {
             CoreErrorResponseType::InvalidGrant => Fault::Refused("invalid_grant".to_owned()),
             other => Fault::Distrusted(format!("it refused this server with {}", short(other))),

@@ -1,4 +1,4 @@
-//! What the provider publishes about itself: its addresses and keys. They are asked for when somebody logs in, kept for an
+//! The provider's published metadata: its addresses and keys. They are asked for when somebody logs in, kept for an
 //! hour, and asked for anew when a key is unknown. While the provider is away, each login is refused at once.
 
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Channels (RFC-0021 §1): opening, finding and changing them. Their rows, and what other protocols do with them
-//! inside a transaction, are the kernel's (`kernel/src/channels.rs`).
+//! Channels (RFC-0021 §1): opening, finding and changing them. Their rows, and the operations of other protocols on
+//! them inside a transaction, are the kernel's (`kernel/src/channels.rs`).
 
 mod sweeps;
 

@@ -1,7 +1,7 @@
 //! Failed attempts at intents (RFC-0010), and the retries that they cause. The rows are in `failures/rows.rs`, the
 //! rules of retries in `failures/retry_policies.rs`.
 //!
-//! A due retry is announced to its agent as an assignment, which is what agents act on (OI-11.5.2). Each
+//! A due retry is announced to its agent as an assignment, because agents act on assignments (OI-11.5.2). Each
 //! agent has at most one pending retry per intent, so many failures do not cause many retries.
 
 pub mod retry_policies;

@@ -1,4 +1,4 @@
-//! What OpenIntent does when other protocols, or the kernel, change something.
+//! Reactions of OpenIntent to changes by other protocols or the kernel.
 
 use entente_domain::moments::Moment;
 use entente_domain::openintent::intents::IntentStatus;
@@ -23,7 +23,7 @@ impl Hook for OpenIntent {
         })
     }
 
-    /// Ends everything that works on a closed intent (RFC-0021 §7.1): leases, channels and what is pending on them,
+    /// Ends everything that works on a closed intent (RFC-0021 §7.1): leases, channels with their pending messages,
     /// tasks and plans, retries, memory, approvals, escalations, triggers, coordinators and dispatches.
     fn intent_closed<'a>(
         &'a self,

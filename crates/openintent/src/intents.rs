@@ -77,7 +77,7 @@ impl Operation for Create {
     }
 }
 
-/// Checks what a new intent names, and returns it.
+/// Checks the references of a new intent, and returns the intent.
 async fn prepare(
     conn: &mut PgConnection,
     log: &IntentLog,

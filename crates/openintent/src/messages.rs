@@ -112,7 +112,7 @@ async fn visit(ctx: &Ctx, caller: &Caller, channel_id: ChannelId) -> Outcome<Cha
     found.ok_or_else(|| not_found("channel"))
 }
 
-/// Counts what a reader has missed after the range's start up to its end, of which `shown` messages are shown.
+/// Counts the messages that a reader has missed after the range's start up to its end, of which `shown` are shown.
 async fn missed(
     conn: &mut PgConnection,
     channel: &Channel,

@@ -197,7 +197,7 @@ pub async fn list(
     shown(&mut connection, stored.map(|task| task.at(now)).filter(fits).collect()).await
 }
 
-/// What an operation on a task decides by.
+/// Rows by which an operation on a task decides.
 #[derive(Default)]
 struct TaskRows {
     /// The task with its followers; `None` if there is no such task.
@@ -211,7 +211,7 @@ struct Locked<'a, 'b> {
     work: &'a mut IntentTx<'b>,
     membership: Membership,
     course: Course,
-    /// The task as it was stored, and what follows it.
+    /// The task as it was stored, with its followers.
     found: Found,
 }
 

@@ -83,8 +83,8 @@ impl<K: Hash + Eq, V> OwnedCache<K, V> {
         found
     }
 
-    /// Returns what `read` takes from an entry; an entry from which it takes nothing, such as an outdated one, counts
-    /// as a miss.
+    /// Returns the value that `read` takes from an entry; an entry from which it takes none, such as an outdated one,
+    /// counts as a miss.
     pub fn find<Q: Hash + Eq + ?Sized, T>(&mut self, key: &Q, read: impl FnOnce(&V) -> Option<T>) -> Option<T>
     where
         K: Borrow<Q>,

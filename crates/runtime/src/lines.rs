@@ -11,7 +11,7 @@ pub enum Line {
     TooLong,
     /// A line that is not UTF-8.
     NotText,
-    /// The end of the input. What follows the last line break is no line.
+    /// The end of the input. Bytes after the last line break are no line.
     End,
 }
 

@@ -47,7 +47,7 @@ struct Waiting<K, V> {
     reply: oneshot::Sender<Reply<K, V>>,
 }
 
-/// What a request waits for.
+/// Reply that a request waits for.
 #[derive(Debug)]
 enum Reply<K, V> {
     /// Another one has read for it.

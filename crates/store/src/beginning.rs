@@ -12,7 +12,7 @@ use crate::limits::AT_ONCE;
 /// Time that a transaction may be idle while it guards exclusive work on other connections.
 const GUARD: Duration = Duration::from_secs(30);
 
-/// How a transaction begins: what it waits for, and for how long.
+/// How a transaction begins: the locks that it waits for, and its time limits.
 #[derive(Debug, Clone, Default)]
 pub struct Beginning {
     /// Advisory locks, taken in this order.

@@ -1,8 +1,9 @@
-//! What the server relies on of its database's engine, each tried before anything depends on it (`docs/engine.md`).
+//! Guarantees of the database's engine that the server relies on, each tried before anything depends on it
+//! (`docs/engine.md`).
 //!
 //! Several engines speak PostgreSQL's protocol. An engine that refuses something fails loudly, at the first statement. This
-//! examination is about what an engine may accept and silently ignore: then everything seems to work, and two servers
-//! write over each other.
+//! examination is about features that an engine may accept and silently ignore: then everything seems to work, and two
+//! servers write over each other.
 
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ pub enum Reliance {
 }
 
 impl Reliance {
-    /// Returns what an engine does that lacks it, and what follows from that.
+    /// Returns the fault of an engine that lacks it, and the consequence.
     #[must_use]
     pub fn fault(self) -> &'static str {
         match self {
@@ -84,9 +85,9 @@ impl Reliance {
 /// The examination's result.
 #[derive(Debug)]
 pub struct Examined {
-    /// What was tried and found.
+    /// Guarantees that were tried and found.
     pub sound: Vec<Reliance>,
-    /// What was tried and is missing.
+    /// Guarantees that were tried and are missing.
     pub missing: Vec<Reliance>,
 }
 

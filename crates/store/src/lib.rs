@@ -1,5 +1,5 @@
-//! PostgreSQL access: connections, poolers, what the engine must do, schema migrations, a private server, and the group commit. The SQL of
-//! the resources is in the kernel and in the crates of the protocols, next to the operations.
+//! PostgreSQL access: connections, poolers, demands on the engine, schema migrations, a private server, and the group
+//! commit. The SQL of the resources is in the kernel and in the crates of the protocols, next to the operations.
 
 pub mod beginning;
 pub mod binaries;
@@ -190,7 +190,7 @@ fn waiting(
             let all: Vec<_> = work.limits().into_iter().chain(plans).collect();
             (options, Some(limits::set(&all)))
         }
-        // What one client sets, the next one would have.
+        // A setting of one client would reach the next.
         Given::ByPooler => (options, None),
     };
     let leaving = leaving.clone();

@@ -57,7 +57,7 @@ impl From<MigrateError> for SchemaError {
     }
 }
 
-/// Total time to wait for other migrating servers, and for operations that lock what a migration changes.
+/// Total time to wait for other migrating servers, and for operations that lock the tables of a migration.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Pause between two attempts.

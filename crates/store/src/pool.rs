@@ -9,7 +9,7 @@
 //!
 //! A connection belongs to the runtime that opened it. Each thread that serves requests has its own, and all share the connections.
 //! When the server stops, these runtimes end one by one. So shortly before ([`Shared::leaving`]) each begins to use only connections
-//! that it opens from then on, and what is in use at that moment is waited for ([`Pool::settled`]).
+//! that it opens from then on, and those in use at that moment are waited for ([`Pool::settled`]).
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -120,7 +120,7 @@ pub enum WriteConnection {
 }
 
 impl WriteConnection {
-    /// Commits what has not committed by itself.
+    /// Commits the fenced statements; plain ones have committed by themselves.
     ///
     /// # Errors
     /// The commit fails, or its outcome is unknown.
@@ -237,8 +237,8 @@ impl Pool {
     pub async fn begin_unfenced(&self, statement: impl SqlSafeStr) -> Result<PooledTransaction, sqlx::Error> {
         let statement = statement.into_sql_str();
         let (opened, in_use) = self.take().await?;
-        // `sqlx` rolls back what is dropped after it has begun. What is dropped while it begins it leaves open, and the statements
-        // of the connection's next user would not be committed.
+        // `sqlx` rolls back a transaction that is dropped after it has begun. It leaves one open that is dropped while
+        // it begins, and the statements of the connection's next user would not be committed.
         let mut beginning = Candidate(Some(opened));
         let begun = beginning.begin(statement).await;
         let connection = PooledConnection { opened: beginning.0.take(), pool: self.clone(), _use: in_use };

@@ -22,7 +22,7 @@ const ROUNDS: u32 = 8;
 /// Statement that is prepared to see where it stays; its text tells it from those of other clients.
 const PREPARED: &str = "SELECT 'entente::pooling'::text";
 
-/// What lies between this server and PostgreSQL.
+/// Kind of pooler between this server and PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
     /// Nothing: startup options reach PostgreSQL.
@@ -72,7 +72,7 @@ impl From<PgConnectOptions> for Route {
 }
 
 impl Route {
-    /// Returns the route through what was found there.
+    /// Returns the route through the pooler that was found, if any.
     #[must_use]
     pub fn through(options: PgConnectOptions, pooling: Pooling) -> Self {
         let given = match pooling {
@@ -98,7 +98,7 @@ impl Route {
     }
 }
 
-/// Finds out what lies between this server and PostgreSQL. Changes nothing in the database.
+/// Finds out which pooler is between this server and PostgreSQL, if any. Changes nothing in the database.
 ///
 /// # Errors
 /// The database cannot be reached, or is a standby; the pooler refuses an option of the URL.

@@ -1,4 +1,5 @@
-//! What sinks need of a broker, of whichever kind: where its log ends, what is behind a place, and a publication that it takes once.
+//! Interface of sinks to a broker of any kind: the end of its log, the events behind a place, and a publication that it
+//! takes once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -70,7 +71,7 @@ pub(super) enum Fault {
     Unnumbered(String),
 }
 
-/// What has to be known of a broker before a batch is published to it.
+/// State of a broker that must be known before a batch is published to it.
 pub(super) struct Prepared {
     /// Where its log ends.
     pub ends: Ends,
@@ -159,7 +160,7 @@ impl Sinks {
         self.0.get(name)
     }
 
-    /// Asks each broker whether events can be published to it; returns the sinks with what is wrong with them.
+    /// Asks each broker whether events can be published to it; returns the sinks with their faults.
     pub async fn check(&self) -> Vec<(String, Result<(), String>)> {
         let mut checked = Vec::new();
         for (name, broker) in &self.0 {

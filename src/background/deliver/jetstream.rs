@@ -39,7 +39,7 @@ const ELSEWHERE: [u64; 2] = [10_071, 10_164];
 /// Header by which a stream recognises a message that it has.
 const NAME: &str = "Nats-Msg-Id";
 
-/// What headers of `CloudEvents` escape (NATS protocol binding 3.2).
+/// Characters that headers of `CloudEvents` escape (NATS protocol binding 3.2).
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
 /// A stream at a NATS server.
@@ -99,7 +99,7 @@ impl StoredMessage {
     }
 }
 
-/// What a stream has behind a place.
+/// Result of a search behind a place of a stream.
 enum Found {
     /// The event.
     Event,
@@ -234,7 +234,7 @@ impl JetStream {
             .map_err(|e| Fault::Away(format!("its answer cannot be read: {e}")))
     }
 
-    /// Returns the client, once it is connected: what it kept until then would be old.
+    /// Returns the client, once it is connected: a request that it kept until then would be old.
     async fn client(&self) -> Result<&Client, Fault> {
         let client = self.client.get_or_try_init(|| self.connect()).await?;
         let mut link = self.link.subscribe();

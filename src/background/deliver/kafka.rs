@@ -89,7 +89,7 @@ pub(super) struct Kafka {
     idle: Mutex<HashMap<Node, Vec<Wire>>>,
 }
 
-/// Locks what is changed in single steps only.
+/// Locks data that is changed in single steps only.
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -98,7 +98,7 @@ fn log_of(topic: &str, partition: i32) -> String {
     format!("{topic}/{partition}")
 }
 
-/// Parses what [`log_of`] made.
+/// Parses a name from [`log_of`].
 fn topic_of(log: &str) -> Result<(&str, i32), Fault> {
     let parsed = log.rsplit_once('/').and_then(|(topic, partition)| Some((topic, partition.parse().ok()?)));
     parsed.ok_or_else(|| Fault::Away(format!("`{log}` is no partition")))
@@ -266,7 +266,7 @@ impl Kafka {
         let topic = format!("{}entente-doctor", self.prefix);
         let checked = async {
             match self.metadata(&topic, false).await? {
-                // It need not exist: that the cluster answers is what counts.
+                // It need not exist: only the cluster's answer counts.
                 Ok(_) | Err(ResponseError::UnknownTopicOrPartition) => self.producer_id().await,
                 Err(error) => Err(away(&topic, error)),
             }
@@ -296,7 +296,7 @@ impl Kafka {
         Ok(known)
     }
 
-    /// Forgets what changes when a partition moves.
+    /// Forgets a topic's leaders, which change when a partition moves.
     fn forget(&self, topic: &str) {
         locked(&self.topics).remove(topic);
     }
@@ -362,7 +362,8 @@ impl Kafka {
         let asked = async {
             let idle = locked(&self.idle).get_mut(node).and_then(Vec::pop);
             if let Some(mut wire) = idle {
-                // A broker closes what was idle for long. Each request may be repeated, a numbered record too.
+                // A broker closes a connection that was idle for long. Each request may be repeated, a numbered
+                // record too.
                 if let Ok(told) = wire.ask(request, version).await {
                     self.leave(node, wire);
                     return Ok(told);

@@ -32,7 +32,7 @@ enum Searched {
     Ended(Next),
 }
 
-/// What is known of a broker before a batch is published to it.
+/// State of a broker and of the lease before a batch is published.
 struct Publishing<'a> {
     broker: &'a Broker,
     /// Names of the events that it has.
@@ -49,7 +49,7 @@ fn searches(events: &[Event], ends: &Ends) -> Vec<Search> {
     let mut searches: BTreeMap<&str, Search> = BTreeMap::new();
     for (event, place) in events.iter().filter_map(|event| Some((event, event.position?))) {
         let end = ends.get(&event.log).copied().unwrap_or_default();
-        // A stream that ends before the place was made anew, or has lost what it had: the place means nothing there.
+        // A stream that ends before the place was made anew, or has lost its messages: the place means nothing there.
         let from = if place > end { 0 } else { place };
         let new = || Search { log: event.log.clone(), at: from, ..Search::default() };
         let search = searches.entry(&event.log).or_insert_with(new);
@@ -60,7 +60,7 @@ fn searches(events: &[Event], ends: &Ends) -> Vec<Search> {
 }
 
 impl WebhookSender {
-    /// Publishes a batch in sequence, until something fails: what comes after it must not overtake it.
+    /// Publishes a batch in sequence, until something fails: later events must not overtake it.
     pub(super) async fn publish(&self, lease: &EndpointLease, batch: Batch, sink: &Sink) -> Outcome<Next> {
         let Batch { format, secrets, due, .. } = batch;
         let broker = self.sinks.get(&sink.name);
@@ -148,7 +148,7 @@ impl WebhookSender {
         timely(TURN, deliveries::record(&self.ctx, lease, &made)).await
     }
 
-    /// Takes the numbers of the events that are left, which get others with the next batch, and records what was made.
+    /// Takes the numbers of the events that are left, which get others with the next batch, and records the attempts.
     async fn begin_anew(&self, lease: &EndpointLease, made: &[Attempted], left: &[Event]) -> Outcome<Next> {
         let ids: Vec<i64> = left.iter().map(|event| event.id).collect();
         if !timely(TURN, deliveries::discard_numbers(&self.ctx, lease, &ids)).await? {

@@ -10,7 +10,7 @@ use url::Url;
 /// Seconds for which a push service keeps a message for a browser that is offline: a day.
 const TTL_SECONDS: u32 = 24 * 3_600;
 
-/// Seconds for which the server's signature is valid: half of what RFC 8292 §2 allows.
+/// Seconds for which the server's signature is valid: half of the maximum of RFC 8292 §2.
 const SIGNED_SECONDS: i64 = 12 * 3_600;
 
 /// A request to a push service.

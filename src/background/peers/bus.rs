@@ -35,7 +35,7 @@ const REDIAL: Duration = Duration::from_millis(500);
 /// Time limit of handing a wake-up to the client of NATS.
 const HANDOVER: Duration = Duration::from_millis(100);
 
-/// What a bus delivers.
+/// Delivery of a bus.
 #[derive(Debug)]
 pub(super) enum Heard {
     /// A notification.
@@ -100,7 +100,7 @@ impl Bus {
         }
     }
 
-    /// Begins to listen to what concerns all servers.
+    /// Begins to listen to the notifications for all servers.
     pub(super) async fn listen(&self, ctx: &Ctx) -> Outcome<Ear> {
         match self {
             Self::Postgres => {
@@ -156,7 +156,7 @@ impl Nats {
         format!("{}.all", self.prefix)
     }
 
-    /// Publishes, unless the connection is away: what is kept until it is back would be old then.
+    /// Publishes, unless the connection is away: a wake-up kept until it is back would be old then.
     async fn publish(&self, subject: &str, text: &str) {
         if self.client.connection_state() != State::Connected {
             return;
@@ -187,7 +187,7 @@ pub(super) enum Ear {
     Nats {
         /// The connection.
         nats: Box<Nats>,
-        /// What concerns all servers.
+        /// The notifications for all servers.
         common: Box<Subscriber>,
         /// The shards.
         shards: HashMap<u8, Subscriber>,
@@ -220,7 +220,7 @@ impl Ear {
         Ok(())
     }
 
-    /// Waits for what the bus delivers; dropping the future loses nothing.
+    /// Waits for the next delivery of the bus; dropping the future loses nothing.
     pub(super) async fn hear(&mut self) -> Outcome<Heard> {
         match self {
             Self::Postgres(listener) => {

@@ -64,7 +64,7 @@ pub(super) struct Answer {
     pub message: Option<Message>,
 }
 
-/// What the servers of one database know, and nobody else.
+/// Secret that only the servers of one database know.
 #[derive(Clone)]
 pub(crate) struct Secret {
     key: [u8; 32],

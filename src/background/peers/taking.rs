@@ -71,7 +71,7 @@ async fn read(mut from: Half<OwnedReadHalf>, requests: mpsc::Sender<Vec<Request>
     }
 }
 
-/// Writes what arrives, and answers each batch when it is committed.
+/// Writes the arriving commands, and answers each batch when it is committed.
 async fn answer(
     mut requests: mpsc::Receiver<Vec<Request>>,
     mut to: Half<OwnedWriteHalf>,
@@ -88,7 +88,7 @@ async fn answer(
             }
             Some(done) = under_way.next(), if !under_way.is_empty() => {
                 let mut answers: Vec<Answer> = done;
-                // What is done by now travels together.
+                // Answers that are ready by now travel together.
                 while let Some(Some(more)) = under_way.next().now_or_never() {
                     answers.extend(more);
                 }

@@ -1,4 +1,4 @@
-//! Files of a backup: the dump, the keys, and what was backed up when.
+//! Files of a backup: the dump, the keys, and the description.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -27,7 +27,7 @@ const FORM: u32 = 1;
 pub(super) struct Description {
     /// Version of the form.
     pub form: u32,
-    /// Time at which it was begun: what was written until then is in it.
+    /// Time at which it was begun: every write until then is in it.
     pub begun_at: DateTime<Utc>,
     /// Release of the program that made it.
     pub release: String,

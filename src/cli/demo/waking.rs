@@ -1,4 +1,4 @@
-//! Scenario of attention: an agent sleeps on its inbox through what may wait, and wakes for what may not.
+//! Scenario of attention: an agent sleeps on its inbox through messages that may wait, and wakes for one that may not.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -14,7 +14,8 @@ const INBOX: &str = "/agents/agent.data/inbox";
 const READER: &str = "session";
 
 impl Stage {
-    /// An agent waits for what wakes it; two messages of lower levels reach its inbox meanwhile, and are there when it wakes.
+    /// An agent waits for a message that wakes it; two of lower levels reach its inbox meanwhile, and are there when
+    /// it wakes.
     pub(super) async fn waking(&self) -> Done {
         say("\n16. agent.data has nothing to do, and sleeps on its inbox until something should wake it")?;
         self.data.act(Method::PUT, INBOX, &json!({})).await?;

@@ -41,7 +41,7 @@ pub struct PreparedEnvelope {
     pub digest: Digest,
     /// Hash that references to it carry.
     pub hash: String,
-    /// What has to be so for the envelope to be accepted.
+    /// Conditions that must hold when the envelope is accepted.
     pub fences: Vec<Fence>,
 }
 

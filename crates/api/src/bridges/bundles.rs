@@ -102,7 +102,7 @@ struct BundleBody {
     signed_by: String,
     /// When it was written.
     exported_at: WireTime,
-    /// Who wrote it: it has what this agent might read there.
+    /// The agent that wrote it: the file has the records that this agent could read there.
     exported_by: String,
     /// Size of the file in bytes.
     bytes: i64,

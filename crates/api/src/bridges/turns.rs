@@ -54,7 +54,7 @@ struct SeenBody {
     place: i64,
 }
 
-/// What to read of the inbox after the turn.
+/// The page of the inbox to read after the turn.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = TurnInbox)]
 struct InboxBody {
@@ -111,8 +111,8 @@ pub(crate) struct TurnBody {
     heartbeat: Option<HeartbeatBody>,
     /// Jobs to claim, those that are pending now.
     claim: Option<TurnClaimBody>,
-    /// What to read of the inbox afterwards; without it a page as `GET /agents/{agent_id}/inbox` returns it, if the key may
-    /// read it.
+    /// The page of the inbox to read afterwards; without it a page as `GET /agents/{agent_id}/inbox` returns it, if the
+    /// key may read it.
     inbox: Option<InboxBody>,
     /// The turn's key, if the header `Idempotency-Key` has none.
     pub(crate) idempotency_key: Option<String>,
@@ -128,7 +128,7 @@ struct ReaderBody {
     place: i64,
 }
 
-/// What a turn did; the same if it is repeated.
+/// Effects of a turn; the same if it is repeated.
 #[derive(Serialize, ToSchema)]
 #[schema(as = TurnDone)]
 struct DoneBody<'a> {
@@ -156,7 +156,7 @@ struct DoneBody<'a> {
 #[derive(Serialize, ToSchema)]
 #[schema(as = TurnTaken)]
 pub(crate) struct TakenBody<'a> {
-    /// What it did; the same if the turn is repeated with its key.
+    /// Its effects; the same if the turn is repeated with its key.
     #[schema(value_type = DoneBody<'a>)]
     done: Box<RawValue>,
     /// The claimed jobs; of a repeated turn those that the worker still holds.
@@ -379,10 +379,11 @@ impl Taken {
 
 /// Take a turn
 ///
-/// Does in one transaction what an agent does between two calls of its model: marks what it has read, sends messages and
-/// mail, appends events, works on tasks, settles what it has spent, reports on its jobs and ends them, keeps its claims and takes new jobs. All of it happens or nothing: if
-/// one part is refused, the error says which, and nothing took effect. With an `Idempotency-Key`, a turn whose response was
-/// lost can be repeated: it happens once, and the response has the same `done`. The inbox is read after the turn.
+/// Does in one transaction all that an agent does between two calls of its model: marks entries seen and messages read,
+/// sends messages and mail, appends events, works on tasks, settles reservations, reports on its jobs and ends them,
+/// keeps its claims and takes new jobs. All of it happens or nothing: if one part is refused, the error says which, and
+/// nothing took effect. With an `Idempotency-Key`, a turn whose response was lost can be repeated: it happens once, and
+/// the response has the same `done`. The inbox is read after the turn.
 #[utoipa::path(operation_id = "take_turn", tag = "agents", request_body = TurnBody, params(IdempotencyKey),
     responses((status = 200, description = "The turn was taken", body = TakenBody),
               (status = 409, description = "`CLAIM_LOST`, `channel_closed`, `idempotency_mismatch`, …: nothing took effect", body = ProblemBody)))]

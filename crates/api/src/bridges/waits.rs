@@ -30,7 +30,7 @@ struct WaitBody<'a> {
     /// The awaited agent or person; null if any of several may end the wait.
     #[schema(example = "agent.researcher")]
     to: Option<&'a str>,
-    /// What it waits for.
+    /// Kind of the object that it waits for.
     kind: WaitKind,
     /// The request, the lease's scope, the task, the job or the moment.
     #[serde(rename = "ref")]
@@ -111,7 +111,7 @@ impl<'a> WaitsBody<'a> {
 ///
 /// Requests whose sender waits in a call (`/ask`), leases with a queue, tasks for those that they depend on, jobs for those
 /// that they delegated, and questions to people; and the deadlocks among them. A plain request that nobody waits for is no
-/// wait. An admin sees all; anybody else what happens on intents that it may read, and the waits of its own agents. A deadlock
+/// wait. An admin sees all; anybody else the waits on intents that it may read, and those of its own agents. A deadlock
 /// is recorded as `deadlock.found` in the log of each intent that it concerns, and its end as `deadlock.cleared`.
 #[utoipa::path(operation_id = "list_waits", tag = "agents",
     responses((status = 200, description = "The waits", body = WaitsBody)))]

@@ -16,7 +16,7 @@ pub(crate) struct Group {
     pub name: String,
     /// Path of its part of the document.
     pub path: String,
-    /// What the group is about.
+    /// Its description.
     pub about: String,
     /// Its operations, in the document's order.
     pub operations: Vec<Line>,
@@ -33,7 +33,7 @@ pub(crate) struct Line {
     pub method: String,
     /// Path pattern.
     pub path: String,
-    /// What it does, in a few words.
+    /// Its summary, in a few words.
     pub summary: String,
     /// Its id in the document.
     pub id: String,
@@ -67,7 +67,7 @@ fn group(document: &Value, name: String, about: String) -> Group {
             }
         }
         if !kept.is_empty() {
-            // What all of a path's operations share, such as its parameters.
+            // Members that all of a path's operations share, such as its parameters.
             let shared = item.as_object().into_iter().flatten();
             kept.extend(
                 shared

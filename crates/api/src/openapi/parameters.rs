@@ -37,7 +37,7 @@ pub(super) fn describe(document: &mut OpenApi) {
     }
 }
 
-/// Returns what a path parameter names: an id names its noun, unless the API calls that noun otherwise.
+/// Returns the description of a path parameter: an id names its noun, unless the API calls that noun otherwise.
 fn meaning(name: &str) -> Option<String> {
     let text = match name {
         "approval_id" => "The request",

@@ -35,7 +35,7 @@ struct Health {
     /// The writers that fail: `messages`, `jobs` or `envelopes`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<&'static str>,
-    /// What is away without a loss: `bus` if other servers' changes are found by polling instead of wake-ups.
+    /// Parts that are away without a loss: `bus` if other servers' changes are found by polling instead of wake-ups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     degraded: Vec<&'static str>,
     /// The server's version.

@@ -14,7 +14,7 @@ const BOTTOM: f64 = 172.0;
 pub struct Chart {
     /// Id of its part of the page.
     pub id: String,
-    /// What it shows.
+    /// Its heading.
     pub heading: String,
     /// Text if there is nothing to show.
     pub empty: &'static str,

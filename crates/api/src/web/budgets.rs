@@ -1,5 +1,5 @@
-//! The page of budgets and stops: what is spent of each open budget, the form of a new one, and the switch that stops a scope. Only
-//! admins see all budgets, change them and may stop; others see what pays for their own work.
+//! The page of budgets and stops: the use of each open budget, the form of a new one, and the switch that stops a
+//! scope. Only admins see all budgets, change them and may stop; others see the budgets that pay for their own work.
 
 mod changes;
 mod report;
@@ -63,14 +63,14 @@ struct BudgetsPage {
     older: Option<StopId>,
     /// The stop below which the page's stops begin.
     before: String,
-    /// What the form that stops a scope said, if it was refused.
+    /// Input of the form that stops a scope, if it was refused.
     stop: StopForm,
     budgets: Vec<BudgetRow>,
     /// The last budget of the page, if there are more.
     more: Option<BudgetId>,
     /// Whether the page begins behind the first budgets.
     goes_on: bool,
-    /// What the form of a new budget said, if it was refused.
+    /// Input of the form of a new budget, if it was refused.
     made: NewBudget,
     rows: Vec<Row>,
     windows: [(&'static str, &'static str); 5],
@@ -89,7 +89,7 @@ struct Part {
     before: String,
 }
 
-/// What a refused form said, so that nothing is lost that was typed.
+/// Input of a refused form, kept so that no typed text is lost.
 #[derive(Default)]
 struct Said {
     fault: Option<String>,
@@ -154,7 +154,7 @@ fn key(api: &ApiState) -> String {
     format!("page-{:032x}", api.ctx.chance.bits())
 }
 
-/// Removes what is beyond a page; returns whether there was something.
+/// Cuts a list to the length of a page; returns whether it was longer.
 fn cut<T>(list: &mut Vec<T>) -> bool {
     let is_long = list.len() > SHOWN as usize;
     list.truncate(SHOWN as usize);

@@ -27,7 +27,7 @@ use crate::ApiState;
 
 /// Ranges that one may choose, in days; the first is shown by default.
 const RANGES: [u32; 3] = [14, 30, 90];
-/// What spending may be divided by; the first is shown by default.
+/// Divisions of spending; the first is shown by default.
 const DIVISIONS: [&str; 4] = ["agent", "model", "intent", "principal"];
 /// Budgets shown with a forecast.
 const BUDGETS: u32 = 200;
@@ -122,7 +122,7 @@ struct Spending {
     units_left: usize,
 }
 
-/// Draws what was spent, divided by this, one chart for each unit: amounts in two units have no sum.
+/// Draws spending, divided by this, one chart for each unit: amounts in two units have no sum.
 async fn spending(
     ctx: &Ctx,
     caller: &Caller,

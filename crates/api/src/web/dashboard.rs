@@ -91,7 +91,7 @@ struct ToldRow {
 struct WaitRow {
     waiting: String,
     awaited: String,
-    /// Where it waits for an answer, or what else it waits for.
+    /// The channel of the awaited answer; of any other wait, its kind and reference.
     about: String,
     since: String,
     until: Option<When>,

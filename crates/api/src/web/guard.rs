@@ -60,8 +60,8 @@ pub struct FormRefusal {
     pub message: String,
 }
 
-/// Splits the result of a form's operation: what was done, or its refusal, which its page shows. Any other failure is an error of
-/// the request.
+/// Splits the result of a form's operation: its value, or its refusal, which its page shows. Any other failure is an
+/// error of the request.
 ///
 /// # Errors
 /// The operation failed and was not refused.

@@ -1,5 +1,6 @@
-//! The page of an agent's inbox: its entries by level, what rings, quiet hours and readers. Whoever opens it is no reader:
-//! nothing moves and nothing counts as taken up (`kernel/src/inbox/looking.rs`). Messages themselves are not shown.
+//! The page of an agent's inbox: its entries by level, those that ring, quiet hours and readers. Whoever opens it is no
+//! reader: nothing moves and nothing counts as taken up (`kernel/src/inbox/looking.rs`). Messages themselves are not
+//! shown.
 
 use std::collections::HashMap;
 
@@ -48,7 +49,7 @@ struct InboxView {
     counts: String,
     quiet: Option<String>,
     is_quiet: bool,
-    /// What else its owner has set.
+    /// Other settings of its owner.
     settings: Vec<(&'static str, String)>,
     readers: Vec<ReaderRow>,
     armed: Vec<EntryRow>,

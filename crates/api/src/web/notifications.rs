@@ -29,7 +29,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
 /// Path of the page.
 const PATH: &str = "/notifications";
 
-/// Kinds that are created by writing down an address, with what is to be written down.
+/// Kinds that are created by writing down an address, each with a description of its address.
 const WRITTEN: [(ContactKind, &str); 4] = [
     (ContactKind::Mail, "Mail: an address"),
     (ContactKind::Slack, "Slack: the URL of an incoming webhook"),
@@ -162,7 +162,7 @@ impl ContactForm {
         ]
     }
 
-    /// Returns the settings; `quotes` is what a form without the choice means.
+    /// Returns the settings; `quotes` is the meaning of a form without the choice.
     fn settings(&self, quotes: Option<bool>) -> Result<ContactSettings, Refusal> {
         let chosen = [
             (Topic::Decision, &self.decision),
@@ -256,7 +256,7 @@ fn card(contact: &Contact, now: Timestamp) -> ContactCard {
     }
 }
 
-/// A form that was refused: the contact point, `None` for a new one, with what was sent.
+/// A form that was refused: the contact point, `None` for a new one, with the input and the reason.
 struct Refused {
     id: Option<ContactId>,
     form: ContactForm,
@@ -341,7 +341,7 @@ async fn apply(api: &ApiState, visitor: &Visitor, id: ContactId, form: &ContactF
     }
 }
 
-/// Redirects to the page; after a refusal, renders it with the reason and with what was sent.
+/// Redirects to the page; after a refusal, renders it with the reason and the input.
 async fn conclude(
     api: &ApiState,
     visitor: &Visitor,

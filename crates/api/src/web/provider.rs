@@ -70,7 +70,7 @@ async fn begin(request: HttpRequest, api: web::Data<ApiState>, query: web::Query
     }
 }
 
-/// What the provider sends the browser back with.
+/// Query parameters with which the provider sends the browser back.
 #[derive(Deserialize)]
 struct Callback {
     state: Option<String>,

@@ -1,5 +1,6 @@
-//! The page of queues: for each agent that the visitor owns, and for admins each agent, what waits and runs, buttons that pause,
-//! drain and open its queue, and forms of its limits; for admins also the limits of principals.
+//! The page of queues: for each agent that the visitor owns, and for admins each agent, the numbers of its pending and
+//! running jobs, buttons that pause, drain and open its queue, and forms of its limits; for admins also the limits of
+//! principals.
 
 use actix_web::http::StatusCode;
 use actix_web::web;
@@ -43,7 +44,7 @@ struct QueuesPage {
     others: usize,
     /// Limits of principals, and of agents that are not listed.
     limits: Vec<LimitRow>,
-    /// What the form of another limit said, if it was refused.
+    /// Input of the form of another limit, if it was refused.
     other: LimitForm,
 }
 

@@ -1,8 +1,8 @@
-//! Imports bundles of other servers (BN-5). Tables `bundles` and `bundle_lines`; `records.rs` reads what was imported.
+//! Imports bundles of other servers (BN-5). Tables `bundles` and `bundle_lines`; `records.rs` reads imported bundles.
 //!
 //! A file is verified line by line as it arrives, and its lines are stored in short transactions, so that a slow sender
-//! holds no connection. A bundle is there once its last line was verified; what is left of a file that never became
-//! whole is swept.
+//! holds no connection. A bundle is there once its last line was verified; the lines of a file that never became whole
+//! are swept.
 
 use std::time::Duration;
 
@@ -232,7 +232,7 @@ fn untrusted(signer: &str) -> Refusal {
     Refusal::new(Code::BadSignature, message)
 }
 
-/// Returns what is wrong with the log of a file whose lines are all in place.
+/// Returns the first fault in the log of a file that has all its lines in place.
 fn first_fault(report: &Report) -> Option<String> {
     let broken = report.log.breaks.first().map(|fault| format!("event {}: {}", fault.sequence, fault.reason));
     let others = [&report.damaged, &report.log.contradictions, &report.log.unsigned];

@@ -1,5 +1,5 @@
-//! Imported bundles: what they are, their lines, and their removal (BN-5). `imports.rs` writes them. They are for admins:
-//! what another server let its exporter read is not what an agent of this server may.
+//! Imported bundles: their descriptions, lines and removal (BN-5). `imports.rs` writes them. They are for admins: the
+//! exporter's rights on the other server give an agent of this server none.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
@@ -27,7 +27,7 @@ pub struct BundleRecord {
     pub signed_by: String,
     /// When it was written.
     pub exported_at: Timestamp,
-    /// Who wrote it: it has what this agent might read there.
+    /// Agent that wrote it: the bundle has the parts that this agent might read there.
     pub exported_by: String,
     /// Size of the file.
     pub bytes: i64,

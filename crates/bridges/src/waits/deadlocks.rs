@@ -29,7 +29,7 @@ const LOGS: usize = 100;
 /// A deadlock that is recorded.
 #[derive(Debug, Clone)]
 pub(super) struct Recorded {
-    /// What tells it from others; see [`Deadlock::fingerprint`].
+    /// Tells it from others; see [`Deadlock::fingerprint`].
     pub fingerprint: Digest,
     /// Its id.
     pub id: DeadlockId,
@@ -89,7 +89,7 @@ async fn record(ctx: &Ctx, fingerprint: Digest, one: &Deadlock, waits: &[Wait]) 
     Ok(true)
 }
 
-/// Returns what the readers of a log learn of a deadlock: the part on their intent. The system log has all of it.
+/// Returns the payload of a deadlock's event in a log: the waits on the log's intent. The system log has all of them.
 fn found_payload(id: DeadlockId, log: IntentId, waits: &[&Wait]) -> Value {
     let is_system = log == IntentId::SYSTEM;
     let of_log: Vec<&Wait> = waits

@@ -19,7 +19,7 @@ pub(crate) struct Handover {
     /// The agent that hands over, if you manage the intent; defaults to you
     #[arg(long, value_name = "ID")]
     from: Option<String>,
-    /// What the other agent should know
+    /// A note for the other agent
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     /// State of the work as JSON: the text, `@` and a file, or `-` for standard input

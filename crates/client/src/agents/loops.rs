@@ -18,7 +18,7 @@ pub(crate) struct Loops {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List what came of which message, newest first
+    /// List lineages, each a message and all that followed from it, newest first
     List {
         /// The intent's id
         intent: String,

@@ -10,7 +10,7 @@ use crate::inbox;
 use crate::jobs::given;
 use crate::remote::Remote;
 
-/// Take a whole turn: mark what was read, send, report, finish, keep claims, claim; all or nothing
+/// Take a whole turn: mark entries seen, send, report, finish, keep claims, claim; all or nothing
 #[derive(Debug, Args)]
 pub(crate) struct TakeTurn {
     #[command(flatten)]

@@ -1,10 +1,10 @@
 //! `entente attach hook`: one run of a host's hook. It shows the model the entries of the agent's inbox that the session has
 //! not seen, once each.
 //!
-//! Rules. One hook of a session works at a time (`session.rs`). Before it shows anything it marks what the hook before has
-//! shown, or proves that it may mark; so an entry that cannot be marked is not shown again and again. It writes the text, and
-//! remembers after that how far it went. Whatever fails, the host goes on: the status is 0, and one line on standard error
-//! says why.
+//! Rules. One hook of a session works at a time (`session.rs`). Before it shows anything it marks the entries that the
+//! hook before has shown, or proves that it may mark; so an entry that cannot be marked is not shown again and again.
+//! It writes the text, and remembers after that how far it went. Whatever fails, the host goes on: the status is 0, and
+//! one line on standard error says why.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -32,7 +32,7 @@ const LEVELS: &str = "wake,next,digest";
 const HEAD_START: Duration = Duration::from_secs(1);
 /// Seconds that the server holds one request of a waiting hook.
 const POLL_SECONDS: u64 = 20;
-/// Pause of a waiting hook between two requests: a flood of what does not wake costs little.
+/// Pause of a waiting hook between two requests: a flood of entries that do not wake costs little.
 const BREATH: Duration = Duration::from_millis(500);
 /// Pause of a waiting hook when the server is away.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -67,7 +67,7 @@ async fn event() -> Result<Event, Failure> {
     Ok(serde_json::from_slice(&text).map_err(wrong)?)
 }
 
-/// Shows what the session has not seen.
+/// Shows the entries that the session has not seen.
 async fn answer(remote: &Remote, host: Host, event: &Event) -> Result<(), Failure> {
     let Some(point) = event.point() else { return Ok(()) };
     // The session's own agent is the one that others talk to.
@@ -90,7 +90,7 @@ async fn answer(remote: &Remote, host: Host, event: &Event) -> Result<(), Failur
     if point == Point::Idle {
         return tell_user(host, &inbox.agent, &page);
     }
-    // What is collected interrupts nobody: it comes along, and with the next prompt.
+    // Collected entries interrupt nobody: they come along with others, and with the next prompt.
     let is_quiet = matches!(point, Point::Step | Point::Stop);
     if count(&page) == 0 && (is_quiet || page["digest"].is_null()) {
         return Ok(());
@@ -124,8 +124,9 @@ fn tell_user(host: Host, agent: &str, page: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits for an entry that wakes while the session is idle, and wakes the model with what there is then: the host runs this
-/// in the background (Claude Code's `asyncRewake`), and shows its standard error to the model if the status is 2.
+/// Waits for an entry that wakes while the session is idle, and wakes the model with the entries that there are then:
+/// the host runs this in the background (Claude Code's `asyncRewake`), and shows its standard error to the model if the
+/// status is 2.
 async fn wait_for_wake(
     remote: &Remote,
     host: Host,
@@ -141,7 +142,7 @@ async fn wait_for_wake(
     let inbox = Inbox::open(remote).await?;
     let me = std::process::id();
     let mut session = Session::lock(&inbox.api, &inbox.agent, host, &event.session_id).await?;
-    // The turn goes on with what the other hook has shown; its next end starts another wait.
+    // The turn goes on with the entries that the other hook has shown; its next end starts another wait.
     if session.state.shown.is_some() {
         return Ok(());
     }
@@ -159,13 +160,13 @@ async fn wait_for_wake(
         }
         match found {
             Ok(page) if wakes(&page) => return inbox.wake(&mut session).await,
-            // What is collected, or comes at the next step, does not wake.
+            // Entries that are collected, or come at the next step, do not wake.
             Ok(page) => {
                 since = page["next"].as_str().map(str::to_owned);
                 drop(session);
                 sleep(BREATH).await;
             }
-            // What is refused stays refused.
+            // A refused request stays refused.
             Err(failure) if !failure.may_pass() => return Err(failure.into()),
             Err(_away) => {
                 drop(session);
@@ -211,7 +212,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Marks what was shown.
+    /// Marks the shown entries seen.
     async fn confirm(&self, session: &mut Session) -> Result<(), Failure> {
         if let Some(place) = session.state.shown {
             self.mark(&session.state, place).await?;
@@ -221,7 +222,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Proves that this session may mark what it is about to show: its epoch may be over, or its agent strict.
+    /// Proves that this session may mark the entries that it will show: its epoch may be over, or its agent strict.
     async fn prove(&self, state: &State, page: &Value) -> Result<(), Failure> {
         // A mark that moves nothing.
         self.mark(state, page["seen"].as_i64().unwrap_or(0)).await.map(|_reader| ()).map_err(Into::into)
@@ -270,7 +271,7 @@ impl Inbox {
         self.api.get(&self.path, &query).await
     }
 
-    /// Wakes the model with what the session has not seen, and ends the process.
+    /// Wakes the model with the entries that the session has not seen, and ends the process.
     async fn wake(&self, session: &mut Session) -> Result<(), Failure> {
         let page = self.page(&mut session.state).await?;
         if count(&page) == 0 {

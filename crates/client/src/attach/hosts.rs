@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::remote::variable;
 
-/// Times in a row that a host lets a hook keep a turn from ending (Claude Code; it drops what the next one says). The same
-/// for every host, so that others cannot keep an agent's turn going for ever.
+/// Times in a row that a host lets a hook keep a turn from ending (Claude Code; it drops the text of the next one). The
+/// same for every host, so that others cannot keep an agent's turn going for ever.
 const STOPS: u32 = 8;
 /// First version of Claude Code that is known to take context from a `Stop` hook. An earlier one gets a reason, which the
 /// later ones show to the model twice.

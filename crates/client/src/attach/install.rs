@@ -21,7 +21,7 @@ const SERVER: &str = "entente";
 const HOOK_SECONDS: u32 = 10;
 /// Seconds that the hook in the background waits: a day, longer than people leave a session alone.
 const WAIT_SECONDS: u32 = 86_400;
-/// First and last line of what is written into a TOML file.
+/// First and last line of the block that is written into a TOML file.
 const BEGIN: &str = "# entente attach: begin (`entente attach uninstall codex` removes this)";
 const END: &str = "# entente attach: end";
 
@@ -52,10 +52,10 @@ pub(super) fn run(remote: &Remote, host: Host, project: Option<&Path>, prints: b
     Ok(())
 }
 
-/// What a user still has to do: the key is in no file.
+/// The step that is left to a user: the key is in no file.
 pub(super) const KEY: &str =
     "Put the agent's key into ENTENTE_API_KEY where you start the host; ENTENTE_URL names another server.";
-/// What a user of Codex still has to do.
+/// The step that is left to a user of Codex.
 pub(super) const TRUST: &str = "Codex runs a hook once you trust it: open /hooks in Codex.";
 
 /// A file: its path, its text, and its text to be.

@@ -26,7 +26,7 @@ use crate::Done;
 use crate::output::note;
 use crate::remote::Api;
 
-/// Maximum size of a message in bytes, above what a server takes, so that the server refuses it with its own words.
+/// Maximum size of a message in bytes, above the limit of a server, so that the server refuses it with its own words.
 const MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 /// Calls at once; the host's next one is read when one of them ends.
 const CALLS: usize = 64;
@@ -59,7 +59,7 @@ struct Lost {
     fate: Fate,
 }
 
-/// What became of a message without an answer.
+/// Fate of a message without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// The server certainly has not acted on it, and may take it later.
@@ -168,7 +168,7 @@ impl Relay {
         }
     }
 
-    /// Sends a message once, and passes on what the server answers.
+    /// Sends a message once, and passes on the server's answer.
     async fn exchange(&self, message: &Message, text: &str) -> Result<(), Lost> {
         let mut request = self.api.mcp(&self.tools);
         for (name, value) in self.headers(message) {
@@ -209,7 +209,7 @@ impl Relay {
             self.say(body.replace(['\n', '\r'], " ")).await;
             return Ok(());
         }
-        // What Entente refuses itself it has not begun, and a 503 of it passes. A proxy knows neither.
+        // A call that Entente itself refuses is not begun, and a 503 of it passes. A proxy knows neither.
         let fate = match (answer["code"].is_string(), status) {
             (true, StatusCode::SERVICE_UNAVAILABLE) => Fate::Undelivered,
             (false, _) if status.is_server_error() => Fate::Unknown,
@@ -276,7 +276,7 @@ async fn write(output: &mut Stdout, line: &str) -> io::Result<()> {
     output.flush().await
 }
 
-/// Returns what a refusal says, or that it is none of Entente.
+/// Returns the message of a refusal, or that it is none of Entente.
 fn refusal(base: &str, status: StatusCode, answer: &Value) -> String {
     let Some(message) = answer["message"].as_str() else {
         return format!(

@@ -32,7 +32,7 @@ pub(super) struct Attach {
 enum Verb {
     /// Write the host's settings: its hooks and the MCP server; repeating it changes nothing
     Install(Place),
-    /// Remove what `install` wrote
+    /// Remove the settings that `install` wrote
     Uninstall(Place),
     /// Serve MCP on stdin and stdout by passing messages on to the server; a host starts it
     Mcp {

@@ -1,7 +1,8 @@
-//! What the hooks of one session of a host know of each other: a small file, locked while a hook works.
+//! The state that the hooks of one session of a host share: a small file, locked while a hook works.
 //!
-//! The file has what was shown and not confirmed yet. A hook confirms it (marks it seen on the server) when the host runs
-//! the session's next hook, because then the host has gone on with what it read. So a crash repeats, and never loses.
+//! The file has the place up to which entries were shown and not confirmed yet. A hook confirms them (marks them seen
+//! on the server) when the host runs the session's next hook, because then the host has gone on with them. So a crash
+//! repeats, and never loses.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -78,9 +79,9 @@ impl Session {
     pub(super) fn begin(&mut self, event: &Event, point: Point) {
         let state = &mut self.state;
         match point {
-            // The process before has ended, and nobody knows what of it reached the model.
+            // The process before has ended, and nobody knows which of the shown entries reached the model.
             Point::Start if event.is_new() => (state.shown, state.waiter) = (None, None),
-            // Within a turn, its steps and its end show what comes.
+            // Within a turn, its steps and its end show new entries.
             Point::Prompt => state.waiter = None,
             Point::Stop if event.stop_hook_active && state.turn.as_deref() == event.turn() => {
                 state.stops += 1;

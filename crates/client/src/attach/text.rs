@@ -41,7 +41,7 @@ pub(super) fn of_page(agent: &str, page: &Value) -> String {
     lines.join("\n")
 }
 
-/// Renders what the digest comes to, in lines.
+/// Renders the summary of the digest, in lines.
 fn of_digest(digest: &Value) -> Vec<String> {
     let count = digest["count"].as_u64().unwrap_or(0);
     if count == 0 {
@@ -112,7 +112,7 @@ pub(super) fn fitting(agent: &str, page: &Value) -> usize {
     let sizes =
         list(&page["entries"]).iter().map(|entry| of_entry(entry, CONTENT_BYTES).len() + "\n- ".len());
     let sizes: Vec<usize> = sizes.collect();
-    // All that is not entries: it stays, with another digest and a word of what is left.
+    // All that is not entries: it stays, with another digest and a word of the rest.
     let around = whole - sizes.iter().sum::<usize>() + WORD_BYTES;
     let fits = |count: &usize| around + sizes[..*count].iter().sum::<usize>() <= TEXT_BYTES;
     (1..sizes.len()).rev().find(fits).unwrap_or(1)

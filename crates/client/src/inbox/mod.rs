@@ -1,4 +1,4 @@
-//! `entente inbox`: what reached an agent, from a terminal or a hook of its host.
+//! `entente inbox`: the inbox of an agent, from a terminal or a hook of its host.
 
 use std::io::{self, Write as _};
 
@@ -25,7 +25,7 @@ pub(super) struct Inbox {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Show what reached the agent since its reader marked entries seen
+    /// Show the agent's entries after those that its reader marked seen
     Read {
         /// The reader, whose position the server keeps
         #[arg(long)]
@@ -42,7 +42,7 @@ enum Verb {
         /// List the entries of the digest
         #[arg(long)]
         expand: bool,
-        /// Mark what is shown as seen
+        /// Mark the shown entries seen
         #[arg(long)]
         seen: bool,
     },
@@ -86,7 +86,7 @@ impl Inbox {
                     given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
                 let page = api.get(&path, &query).await?;
                 print(&self.remote, &page)?;
-                // Only what was printed is marked.
+                // Only printed entries are marked.
                 if seen {
                     let body = json!({ "reader": reader, "place": page["next_place"] });
                     api.post(&format!("{path}/seen"), &body).await?;
@@ -115,7 +115,7 @@ impl Inbox {
     }
 }
 
-/// Prints a page: one line for each entry, and what the digest comes to.
+/// Prints a page: one line for each entry, and the summary of the digest.
 pub(crate) fn print(remote: &Remote, page: &Value) -> Done {
     let mut out = io::stdout().lock();
     if remote.json {

@@ -170,7 +170,7 @@ pub(super) enum Control {
         #[arg(long, default_value_t = 0, value_name = "NUMBER")]
         after: u64,
     },
-    /// Show a job with everything that it delegated, and what each has spent
+    /// Show a job with everything that it delegated, and the costs of each
     Tree {
         /// The job's id
         id: String,

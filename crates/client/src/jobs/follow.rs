@@ -51,7 +51,7 @@ pub(super) async fn follow(api: &Api, id: &str, after: u64, json: bool, budget: 
     }
 }
 
-/// Returns the next frame. If none comes for a while, tells once what the job waits for.
+/// Returns the next frame. If none comes for a while, tells once why the job waits.
 async fn next(api: &Api, id: &str, frames: &mut Frames, is_told: &mut bool) -> Option<Frame> {
     let next = frames.next();
     tokio::pin!(next);
@@ -61,7 +61,7 @@ async fn next(api: &Api, id: &str, frames: &mut Frames, is_told: &mut bool) -> O
             () = sleep(SILENCE) => {}
         }
         *is_told = true;
-        // The events matter; what the job waits for is only a help.
+        // The events matter; the reason why the job waits is only a help.
         if let Some(told) = api.get(&path(id, ""), &[]).await.ok().as_ref().and_then(waits_for) {
             note(&told);
         }
@@ -69,7 +69,7 @@ async fn next(api: &Api, id: &str, frames: &mut Frames, is_told: &mut bool) -> O
     next.await
 }
 
-/// Returns what a job waits for, if it is pending.
+/// Returns the reason why a job waits, if it is pending.
 fn waits_for(job: &Value) -> Option<String> {
     let agent = job["agent"].as_str().filter(|_| job["status"] == "pending")?;
     Some(match job["start_at"].as_str() {

@@ -43,7 +43,7 @@ impl ContactKind {
     }
 }
 
-/// What a contact point is told, and when
+/// The topics and times of a contact point
 #[derive(Debug, Default, Args)]
 struct Settings {
     /// Topics told at once: `decision`, `approval`, `inbox` [default: decision,approval]
@@ -157,7 +157,7 @@ enum Verb {
         /// The contact point's id
         id: String,
     },
-    /// Tell what waits there again
+    /// Tell the person there again
     Enable {
         /// The contact point's id
         id: String,

@@ -42,7 +42,7 @@ const FIRST: Duration = Duration::from_secs(5);
 /// Interval of the relay's pings, and the silence after which the server counts as gone.
 const PING: Duration = Duration::from_secs(15);
 const SILENCE: Duration = Duration::from_secs(45);
-/// Time for the server to answer what it was asked before the client's input ended.
+/// Time for the server to answer the requests that came before the end of the client's input.
 const FINISH: Duration = Duration::from_secs(10);
 
 type Wire = WebSocketStream<Upgraded>;
@@ -183,7 +183,7 @@ async fn relay(wire: Wire, input: &mut Input, output: &Output) -> Done {
         sent = upwards(input, &mut sink, output) => sent,
     };
     match sent {
-        // The server still answers what it was asked, and closes then.
+        // The server still answers open requests, and closes then.
         Ok(()) => {
             // A server that stands still takes no close either.
             let finish = async {
@@ -193,7 +193,7 @@ async fn relay(wire: Wire, input: &mut Input, output: &Output) -> Done {
             let _answered = timeout(FINISH, finish).await;
             Ok(())
         }
-        // The server's reason, if it gave one, is what was not read yet.
+        // The server's reason, if it gave one, is in the frames that were not read yet.
         Err(failure) => timeout(FINISH, down)
             .await
             .unwrap_or_else(|_silent| Err(Broken::Lost(failure.to_string()).into())),

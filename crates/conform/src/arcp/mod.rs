@@ -203,7 +203,7 @@ impl<'a> Session<'a> {
         self.refusal(codes).await
     }
 
-    /// Returns the refusal of what was sent last. Events of other jobs are passed over.
+    /// Returns the refusal of the last request. Events of other jobs are passed over.
     async fn refusal(&mut self, codes: &[&str]) -> Result<Value, Finding> {
         let wanted = format!("an error with the code {}", codes.join(" or "));
         let is_end = |frame: &Value| {
@@ -217,7 +217,7 @@ impl<'a> Session<'a> {
         if codes.contains(&code) { Ok(answer) } else { Err(failed(wanted, &answer)) }
     }
 
-    /// Submits a job, and returns what was accepted.
+    /// Submits a job, and returns its `job.accepted`.
     async fn submit(&mut self, agent: &str, more: &Value) -> Result<Value, Finding> {
         let mut payload = json!({ "agent": agent, "input": { "text": "conform" } });
         for (name, value) in more.as_object().into_iter().flatten() {

@@ -1,5 +1,5 @@
-//! What channels rest on: versions of an intent (RFC-0001) and leases (RFC-0003). Optional here: RFC-0021 requires
-//! those documents, and servers of channels alone need not have all of them.
+//! The foundations of channels: versions of an intent (RFC-0001) and leases (RFC-0003). Optional here: RFC-0021
+//! requires those documents, and servers of channels alone need not have all of them.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! How channels end, and what an audit keeps (RFC-0021 §1.3, §6 and §7).
+//! How channels end, and the records that an audit keeps (RFC-0021 §1.3, §6 and §7).
 
 use std::time::Duration;
 

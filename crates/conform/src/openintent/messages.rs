@@ -130,7 +130,7 @@ async fn status_is_an_enum(site: &Site) -> Outcome {
     let path = at(site, &format!("/channels/{channel}/messages/{id}"));
     let patch = |status: &str| site.patch(&path, &json!({ "status": status })).by(Who::Second);
     patch("banana").send().await?.refused()?;
-    // Afterwards: what is read already might be refused for that.
+    // Afterwards: a message that is read already might be refused for that.
     patch("read").send().await?.twin().map(drop)
 }
 

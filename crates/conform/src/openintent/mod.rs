@@ -1,4 +1,4 @@
-//! Checks of OpenIntent: channels and messages (RFC-0021), and what they rest on.
+//! Checks of OpenIntent: channels and messages (RFC-0021), and their foundations.
 
 mod access;
 mod channels;
@@ -30,7 +30,7 @@ fn at(site: &Site, path: &str) -> String {
     if has_path { path.to_owned() } else { format!("/api/v1{path}") }
 }
 
-/// Creates an intent of the first agent, and returns it. What is checked needs one; without it nothing can be said.
+/// Creates an intent of the first agent, and returns it. The checks need one; without it nothing can be said.
 async fn intent(site: &Site) -> Result<Value, Finding> {
     let body = json!({
         "title": site.fresh("conform"), "description": "made by a conformance check", "constraints": {}, "state": {},

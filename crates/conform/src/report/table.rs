@@ -12,7 +12,7 @@ fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the table, with what was sent and what came for each failure.
+/// Returns the table, with the requests and answers of each failure.
 pub(crate) fn table(results: &[Result]) -> String {
     let width = results.iter().map(|result| result.check.clause.chars().count()).max().unwrap_or(0);
     let mut out = String::new();

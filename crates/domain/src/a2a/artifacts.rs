@@ -1,4 +1,4 @@
-//! Artifacts (A2A §4.1.9): results of jobs, streamed or whole, and references to what a worker has made.
+//! Artifacts (A2A §4.1.9): results of jobs, streamed or whole, and references to the output of a worker.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

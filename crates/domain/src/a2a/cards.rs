@@ -1,11 +1,11 @@
-//! Agent cards (A2A §4.4.1, §8): what a client has to know of an agent before it calls.
+//! Agent cards (A2A §4.4.1, §8): the description of an agent that a client reads before it calls.
 
 use serde_json::{Value, json};
 
 use super::VERSION;
 use crate::arcp::versions::Versions;
 
-/// Media types of messages: an agent's worker takes what it can read, and refuses the rest itself.
+/// Media types of messages: an agent's worker takes those that it can read, and refuses the rest itself.
 pub const INPUT: [&str; 3] = ["text/plain", "application/json", "*/*"];
 /// Media types of artifacts.
 pub const OUTPUT: [&str; 3] = ["text/plain", "application/json", "*/*"];

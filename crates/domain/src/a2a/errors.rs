@@ -121,7 +121,7 @@ pub struct Failure {
     pub fault: Fault,
     /// The error in words, and what to do.
     pub message: String,
-    /// Invalid members, each with its place and what is wrong.
+    /// Invalid members, each with its place and its fault.
     pub fields: Vec<(String, String)>,
     /// The task that it is about.
     pub task: Option<String>,
@@ -157,7 +157,7 @@ impl Failure {
         Self { task, ..Self::new(Fault::TaskNotFound, message) }
     }
 
-    /// Creates the failure of what a task's state does not allow.
+    /// Creates the failure of an operation that a task's state does not allow.
     #[must_use]
     pub fn of_task(fault: Fault, task: &str, message: &str) -> Self {
         Self { task: Some(task.to_owned()), ..Self::new(fault, message) }

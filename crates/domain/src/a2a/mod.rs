@@ -1,8 +1,8 @@
 //! A2A 1.0 over ARCP: messages become jobs and signals, jobs become tasks, results become artifacts.
 //!
 //! Objects have the JSON form of the protocol's definition (`specification/a2a.proto`): members in camel case, which may
-//! also be written with underscores, unset members left out. What cannot be known of a task without its job's log is
-//! decided here; `crates/a2a-api` loads the log and speaks the bindings.
+//! also be written with underscores, unset members left out. This module decides the facts of a task that need its
+//! job's log; `crates/a2a-api` loads the log and speaks the bindings.
 
 pub mod artifacts;
 pub mod cards;

@@ -1,4 +1,4 @@
-//! Push notifications: receivers that a client names for a task, and what they are sent (A2A §4.3).
+//! Push notifications: receivers that a client names for a task, and the updates that they are sent (A2A §4.3).
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Tasks (A2A §4.1.1 to §4.1.3): the state of a job, what its worker says of it, and the form on the wire.
+//! Tasks (A2A §4.1.1 to §4.1.3): the state of a job, the reports of its worker, and the form on the wire.
 
 use chrono::SecondsFormat;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ impl TaskState {
     }
 }
 
-/// What a worker says of its job: a `status` event.
+/// A worker's report on its job: a `status` event.
 #[derive(Debug, Clone)]
 pub struct Said {
     /// Number of the event in the job.
@@ -115,7 +115,7 @@ struct StatusBody<'a> {
     parts: Option<&'a RawValue>,
 }
 
-/// A message that a worker wrote as an object: its parts are what counts.
+/// A message that a worker wrote as an object; only its parts count.
 #[derive(Deserialize)]
 struct Worded {
     parts: Vec<Part>,
@@ -153,14 +153,14 @@ impl Said {
     }
 }
 
-/// What the state of a task follows from.
+/// The facts that determine the state of a task.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing<'a> {
     /// The job's status.
     pub status: JobStatus,
     /// Number of times that the job was claimed.
     pub attempt: u32,
-    /// What its worker said last.
+    /// The last report of its worker.
     pub said: Option<&'a Said>,
     /// Number of the last event before the client's last message.
     pub answered: Option<i64>,
@@ -207,7 +207,7 @@ pub fn time(at: Timestamp) -> String {
 pub struct Status {
     /// The state.
     pub state: TaskState,
-    /// What the agent says of it.
+    /// The agent's words about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
     /// Since when.
@@ -230,6 +230,6 @@ pub struct Task {
     /// Its latest messages, the oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Message>,
-    /// What this server adds.
+    /// Metadata that this server adds.
     pub metadata: serde_json::Value,
 }

@@ -269,7 +269,7 @@ pub struct Job {
 pub enum Ending {
     /// It ends the job.
     First,
-    /// It ended the job before, or says what has happened anyway: a retry, which changes nothing.
+    /// It ended the job before, or reports the end that has happened anyway: a retry, which changes nothing.
     Again,
 }
 
@@ -283,7 +283,7 @@ pub enum Due {
 }
 
 impl Job {
-    /// What the job does, for budgets and stops.
+    /// Returns the act of the job, for budgets and stops.
     #[must_use]
     pub fn act(&self) -> Act {
         Act::of_job(self.owner.clone(), &self.principal, &self.agent, self.intent_id, self.key_id)

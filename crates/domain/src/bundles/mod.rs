@@ -24,7 +24,7 @@ pub use self::writing::{Writer, put_json};
 /// Name and version of the format.
 pub const FORMAT: &str = "entente-bundle/1";
 
-/// What the attestation of a bundle states (in-toto `predicateType`).
+/// Type of the predicate of a bundle's attestation (in-toto `predicateType`).
 pub const PREDICATE: &str = "urn:entente:bundle:1";
 
 /// Bytes of the longest line that is read: more than the largest message or result that a server stores.
@@ -33,7 +33,7 @@ pub const LINE_BYTES: usize = 64 * 1024 * 1024;
 /// Kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// The first line: the intent, and what the bundle has.
+    /// The first line: the intent, and the extent of the bundle.
     Bundle,
     /// Hashes of the oldest events, which retention has deleted.
     Deleted,
@@ -53,7 +53,7 @@ pub enum Section {
     JobEvent,
     /// A cost that was reported for the intent (RFC-0009).
     Cost,
-    /// What a cost was charged as, whichever way it was reported.
+    /// The charge of a cost, whichever way it was reported.
     Charge,
     /// A budget of the intent.
     Budget,
@@ -127,7 +127,7 @@ pub struct Header {
     pub format: String,
     /// When it was taken, RFC 3339.
     pub exported_at: String,
-    /// Who took it: it has what this agent may read.
+    /// The agent that took it; the bundle has the parts that this agent may read.
     pub exported_by: String,
     /// The intent at that time.
     pub intent: Intent,
@@ -136,14 +136,14 @@ pub struct Header {
     /// The hash of the last event.
     #[serde(deserialize_with = "Option::deserialize")]
     pub head: Option<String>,
-    /// What stays of the oldest events, if retention has deleted some.
+    /// Remains of the oldest events, if retention has deleted some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<DeletedPart>,
     /// Kinds that the scopes of the key did not allow.
     pub left_out: Vec<String>,
 }
 
-/// What stays of the deleted events of an intent, besides their hashes.
+/// Remains of the deleted events of an intent, besides their hashes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeletedPart {

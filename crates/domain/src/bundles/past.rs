@@ -1,5 +1,5 @@
-//! The past of an intent as envelopes (AEE): what a bundle says was sent, asked, reported and decided, as a reader of envelopes
-//! would have seen it. Nobody signed these envelopes; the seal of the bundle vouches for what they say.
+//! The past of an intent as envelopes (AEE): the messages, requests, reports and decisions of a bundle, as a reader of
+//! envelopes would have seen them. Nobody signed these envelopes; the seal of the bundle vouches for their content.
 //!
 //! A request and its response, a job and its end, a question and its answer are each a task with its result. Whatever was
 //! addressed to nobody goes to the bus [`BUS`]. Ids are those of the source without its prefix, so that the same bundle always

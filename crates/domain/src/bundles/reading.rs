@@ -23,7 +23,7 @@ pub struct Report {
     pub counts: BTreeMap<&'static str, u64>,
     /// Faults of the file: lines that were changed, moved, added or taken away, and a seal that is not over them.
     pub damaged: Vec<String>,
-    /// What its log says.
+    /// The report on its log.
     #[serde(flatten)]
     pub log: export::Report,
 }

@@ -65,7 +65,7 @@ impl Writer {
     }
 }
 
-/// Returns what the attestation of a bundle states.
+/// Returns the predicate of a bundle's attestation.
 pub(super) fn stated(exported_at: &str, head: &Digest, counts: &BTreeMap<&'static str, u64>) -> Value {
     json!({ "counts": counts, "exported_at": exported_at, "format": FORMAT, "head": canonical::show(head) })
 }

@@ -1,5 +1,5 @@
-//! Attestations: what the server states about a digest, in a form that public tools verify. The statement is an in-toto
-//! Statement v1, its envelope is DSSE v1 with one Ed25519 signature.
+//! Attestations: statements of the server about a digest, in a form that public tools verify. The statement is an
+//! in-toto Statement v1, its envelope is DSSE v1 with one Ed25519 signature.
 //!
 //! The signed text begins with `DSSEv1`, so that it is never the canonical JSON that the same key signs elsewhere.
 
@@ -24,14 +24,14 @@ pub struct Statement {
     #[serde(rename = "_type")]
     kind: String,
     subject: Vec<Attested>,
-    /// What the predicate means: a URI.
+    /// Type of the predicate: a URI.
     #[serde(rename = "predicateType")]
     pub predicate_type: String,
-    /// What is stated.
+    /// Content of the statement.
     pub predicate: Value,
 }
 
-/// What a statement is about.
+/// Subject of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Attested {

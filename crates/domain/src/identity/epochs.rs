@@ -1,6 +1,6 @@
 //! Epochs: which of an agent's processes may still write. Each session that an agent opens has a higher epoch than the one
 //! before, and a write that names a lower one is refused: a process that was paused, cut off or forgotten cannot write
-//! into what its successor does.
+//! into the work of its successor.
 
 use std::fmt;
 

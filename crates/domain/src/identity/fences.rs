@@ -1,5 +1,6 @@
-//! Fences: what a write requires to be so when it takes effect. A request can name the session that it belongs to (an epoch),
-//! a lease and a claim that it is made under; once that is over, it changes nothing, however long it was on its way.
+//! Fences: conditions that have to hold when a write takes effect. A request can name the session that it belongs to
+//! (an epoch), a lease and a claim that it is made under; once that is over, it changes nothing, however long it was on
+//! its way.
 //!
 //! `Beginning::sql` checks them (`crates/store/src/beginning.rs`). The `fencing_token` in the body of a lease's request is checked
 //! in `crates/domain/src/openintent/leases.rs`. The number `fence` of endpoint leases, which orders the deliveries of webhooks, is
@@ -19,7 +20,7 @@ pub const CLAIM_HEADER: &str = "Entente-Claim";
 /// Maximum length of a token in bytes; those of jobs have 67.
 const TOKEN_BYTES: usize = 200;
 
-/// What a write requires to be so when it takes effect. The order is that in which a transaction requires several.
+/// A condition that has to hold when a write takes effect. The order is that in which a transaction requires several.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fence {
     /// The session of an agent is its latest.

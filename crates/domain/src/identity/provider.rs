@@ -18,7 +18,7 @@ pub const EMAIL: &str = "email";
 /// Claims of an account, as the provider states them.
 pub type Claims = Map<String, Value>;
 
-/// What the operator has set about accounts of the provider.
+/// The operator's settings for accounts of the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderPolicy {
     /// The provider's issuer URL.

@@ -1,4 +1,4 @@
-//! Quotas: what a principal, or the members of a team together, may use at once: requests in progress, bytes received in a
+//! Quotas: limits of a principal, or of the members of a team together: requests in progress, bytes received in a
 //! minute, bytes stored.
 //!
 //! A quota concerns the principal, whichever of its keys and agents is at work. Requests and bytes are judged as they come, by
@@ -26,7 +26,7 @@ pub struct Quota {
     pub storage_bytes: u64,
 }
 
-/// Limits that an admin set; what is not set has the server's default.
+/// Limits that an admin set; the others have the server's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QuotaOverride {
     /// See [`Quota::open_requests`].
@@ -94,7 +94,7 @@ pub enum Intake {
 
 /// Decides about a body of so many bytes at `now` (nanoseconds on any monotonic clock), given the stored timestamp.
 ///
-/// It passes while anything is left of the minute's bytes, whatever its size: what it has too much delays those after it.
+/// It passes while anything is left of the minute's bytes, whatever its size: its excess delays those after it.
 /// So a limit below the largest body bars nobody for ever.
 #[must_use]
 pub fn judge_bytes(per_minute: u64, bytes: u64, free_at: u64, now: u64) -> Intake {
@@ -186,7 +186,7 @@ impl Full {
     }
 }
 
-/// The quotas of all principals and teams, with what each stores.
+/// The quotas of all principals and teams, with the bytes that each stores.
 #[derive(Debug, Clone, Default)]
 pub struct QuotaSet {
     defaults: Defaults,
@@ -273,7 +273,7 @@ impl QuotaSet {
     }
 }
 
-/// Changes of what each principal stores, when a part of it was counted again.
+/// Changes of the bytes that each principal stores, when a part of them was counted again.
 #[must_use]
 pub fn difference(before: &BTreeMap<String, i64>, after: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
     let mut changes = after.clone();

@@ -31,7 +31,7 @@ pub struct DigestSource {
     pub newest: i64,
 }
 
-/// What many entries come to.
+/// The summary of many entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Digest {
     /// Number of entries.

@@ -1,7 +1,8 @@
-//! Inboxes of agents: what reaches an agent, and how soon it should look. Each entry refers to a message, an envelope, a job,
-//! a decision or a task, and has an attention level, which its sender asks for and the owner's settings bound.
+//! Inboxes of agents: entries that reach an agent, and how soon it should look at them. Each entry refers to a message,
+//! an envelope, a job, a decision or a task, and has an attention level, which its sender asks for and the owner's
+//! settings bound.
 //!
-//! [`quiet`] has the hours in which nothing wakes, [`digest`] what many entries come to.
+//! [`quiet`] has the hours in which nothing wakes, [`digest`] the summary of many entries.
 
 pub mod digest;
 pub mod quiet;
@@ -25,7 +26,7 @@ pub const ENTRIES: i64 = 10_000;
 /// Number of entries to which a full inbox is cut, so that a flooded one is not cut with each entry.
 pub const ENTRIES_AFTER_CUT: i64 = 9_500;
 
-/// Seconds that an entry is kept: a month. What a reader has not asked for by then is not news.
+/// Seconds that an entry is kept: a month. An entry that a reader has not asked for by then is not news.
 pub const KEPT_SECONDS: u32 = 30 * 24 * 3600;
 
 /// Number of readers of one inbox: a session each, and a few tools.
@@ -160,7 +161,7 @@ pub struct Ring {
     pub at: Timestamp,
 }
 
-/// What an entry is about, as far as its level depends on it.
+/// Object of an entry, as far as the entry's level depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source<'a> {
     /// A message.
@@ -208,8 +209,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns the usual level. Somebody waits for the answer to a request, and the agent for a response and a decision. What
-    /// is said to everybody floods, so it is collected.
+    /// Returns the usual level. Somebody waits for the answer to a request, and the agent for a response and a
+    /// decision. Messages to everybody flood, so they are collected.
     fn usual(self) -> Attention {
         match self {
             Self::Message { message_type: MessageType::Request, is_directed: true, .. }
@@ -238,7 +239,7 @@ impl<'a> Source<'a> {
 /// Words by which settings name sources.
 const WORDS: [&str; 8] = ["request", "response", "notify", "broadcast", "mail", "job", "decision", "task"];
 
-/// What an agent sets for its inbox.
+/// An agent's settings for its inbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 #[schema(as = InboxSettings, example = json!({
@@ -296,8 +297,8 @@ impl Settings {
         }
     }
 
-    /// Returns the level of an entry: what its sender asks for, else what these settings say, else the usual one. Whoever may
-    /// not wake the agent reaches its next step.
+    /// Returns the level of an entry: as its sender asks, else as these settings say, else the usual one.
+    /// Whoever may not wake the agent reaches its next step.
     #[must_use]
     pub fn level(&self, source: Source<'_>) -> Level {
         let asked = match source {

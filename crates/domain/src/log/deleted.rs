@@ -1,4 +1,4 @@
-//! What stays of the events that retention has deleted: their hashes, which are the first leaves of the log's Merkle
+//! Remains of the events that retention has deleted: their hashes, which are the first leaves of the log's Merkle
 //! tree. With them every checkpoint and every proof holds as before, and the chain of the remaining events begins at a
 //! known hash. Checkpoints vouch for them ([`crate::log::checkpoints::verify_rest`]).
 

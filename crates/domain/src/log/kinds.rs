@@ -72,7 +72,7 @@ kinds! {
     CoordinatorStalled = "coordinator.stalled";
     /// Access was granted, or the list replaced (`replaced`).
     AccessGranted = "access_granted";
-    /// An intent was made strict, or not strict any more: what agents write there has to name the epochs of their sessions.
+    /// An intent was made strict, or not strict any more: writes of agents there have to name their sessions' epochs.
     AccessStrictSet = "access.strict_set";
     /// Access was revoked.
     AccessRevoked = "access_revoked";

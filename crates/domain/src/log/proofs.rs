@@ -1,5 +1,6 @@
-//! Proofs (RFC-0018): agents' signatures on what they send, their verification, and the signed form of events. The
-//! signed form of messages is in `openintent/messages/proofs.rs`, key ownership in [`crate::identity::identities`].
+//! Proofs (RFC-0018): agents' signatures on their events and messages, their verification, and the signed form of
+//! events. The signed form of messages is in `openintent/messages/proofs.rs`, key ownership in
+//! [`crate::identity::identities`].
 //!
 //! A proof is `{type, created, verification_method, signature}`. It signs the canonical form of the members known to
 //! the client, including the proof itself without its `signature` ([`of_event`]). A proof of another type, or by an

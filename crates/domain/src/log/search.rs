@@ -280,7 +280,7 @@ impl Query {
         self.text.push(' ');
     }
 
-    /// Returns a part of the first text that has one of the words, with what is around it; of the first text without one.
+    /// Returns a part of the first text that has one of the words, with its surroundings; else of the first text.
     #[must_use]
     pub fn excerpt<'a>(&self, mut texts: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
         let hit = texts.clone().find_map(|text| Some((text, self.place(text)?)));
@@ -339,7 +339,7 @@ impl Query {
     }
 }
 
-/// A part of a text: one of the words that were searched for, or what is between them.
+/// A part of a text: one of the words that were searched for, or the text between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part<'a> {
     /// The part as it is in the text.
@@ -348,7 +348,7 @@ pub struct Part<'a> {
     pub is_word: bool,
 }
 
-/// Splits a search into quotation marks, exclusions and what is between spaces.
+/// Splits a search into quotation marks, exclusions and the texts between spaces.
 fn parts(said: &str) -> impl Iterator<Item = &str> {
     let mut rest = said;
     let mut begins = true;

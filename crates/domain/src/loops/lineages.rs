@@ -1,4 +1,4 @@
-//! A lineage: what came of one message, and the verdict on it.
+//! A lineage: a message with all messages that came of it, and the verdict on them.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -16,7 +16,7 @@ use crate::refusal::{Code, Refusal};
 /// Agents, channels and pairs of one lineage that are known by name.
 pub const NAMES: usize = 64;
 
-/// What is wrong with a lineage.
+/// Reason why a lineage counts as a loop or a storm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopCause {
@@ -40,7 +40,7 @@ pub enum LineageState {
     Told,
     /// Its agents send at a slow pace.
     Slowed,
-    /// What its agents send is refused.
+    /// Messages of its agents are refused.
     Stopped,
     /// It was stopped, and its agents have something else to do.
     Ended,
@@ -112,7 +112,7 @@ impl Rate {
     }
 }
 
-/// What came of one message.
+/// A message with all messages that came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lineage {
     /// Its id: that of its first message, in another form.
@@ -135,7 +135,7 @@ pub struct Lineage {
     pub pairs: Vec<Pair>,
     /// State.
     pub state: LineageState,
-    /// What is wrong with it, or was.
+    /// Cause of the last step against it.
     pub cause: Option<LoopCause>,
     /// When its first message was sent.
     pub first_at: Timestamp,
@@ -260,7 +260,7 @@ impl Lineage {
         most
     }
 
-    /// Goes on by what a message has shown; returns whether the state is another one then.
+    /// Updates the state after a message and the cause that it gave, if any; returns whether the state has changed.
     pub(super) fn judge(&mut self, cause: Option<LoopCause>, policy: &LoopPolicy) -> bool {
         let Some(cause) = cause else {
             self.calm = self.calm.saturating_add(1);
@@ -286,7 +286,7 @@ impl Lineage {
         true
     }
 
-    /// Lets it go on: what was said until now is no evidence any more.
+    /// Lets it go on: its messages until now are no evidence any more.
     pub(super) fn release(&mut self) {
         self.state = LineageState::Running;
         self.hops_before = self.hops;
@@ -297,7 +297,7 @@ impl Lineage {
         self.calm = 0;
     }
 
-    /// Returns what the readers of the intent's log learn: of one that is not theirs to read, only that it is there.
+    /// Returns the payload of its event in the log: of a lineage that not all readers may read, only that it is there.
     #[must_use]
     pub fn event_payload(&self) -> Value {
         let mut payload = json!({

@@ -1,11 +1,11 @@
-//! The policy of an intent for loops and storms: what is one, and what follows.
+//! The policy of an intent for loops and storms: the limits that define them, and the steps against them.
 
 use serde::{Deserialize, Serialize};
 
 use super::WINDOW;
 use crate::refusal::{Code, Refusal};
 
-/// What the server does about a loop or a storm. A later one includes the earlier ones.
+/// Action of the server against a loop or a storm. A later one includes the earlier ones.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -15,7 +15,7 @@ pub enum LoopAction {
     Tell,
     /// Lets the agents of the lineage send at a slow pace only.
     Slow,
-    /// Refuses what the agents of the lineage send.
+    /// Refuses the messages of the lineage's agents.
     Stop,
 }
 
@@ -37,7 +37,7 @@ impl LoopAction {
     }
 }
 
-/// What counts as a loop or a storm, and what follows.
+/// Limits that define loops and storms, and the steps against them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoopPolicy {
@@ -58,10 +58,10 @@ pub struct LoopPolicy {
     /// Messages that one agent sends because of one message, above which they are a storm; 0 for no limit.
     #[schema(example = 0)]
     pub fan_out: u32,
-    /// What follows from a loop, one after the other.
+    /// Steps against a loop, one after the other.
     #[schema(example = json!(["tell", "slow", "stop"]))]
     pub loop_steps: Vec<LoopAction>,
-    /// What follows from a storm, one after the other.
+    /// Steps against a storm, one after the other.
     #[schema(example = json!(["tell", "slow"]))]
     pub storm_steps: Vec<LoopAction>,
     /// Messages of the lineage from one step to the next, if it goes on.
@@ -70,11 +70,11 @@ pub struct LoopPolicy {
     /// Seconds between two messages of an agent that is slowed.
     #[schema(example = 5)]
     pub slow_seconds: u32,
-    /// Seconds within which an agent acts because of what it was sent. After them it begins a new lineage.
+    /// Seconds within which an agent acts because of a message that it was sent. After them it begins a new lineage.
     #[schema(example = 600)]
     pub window_seconds: u32,
-    /// Whether an agent may also act because of what another says to everybody on the intent. Without it, agents that
-    /// announce the same thing again and again are no loop; what a person says to everybody is sent to each in any case.
+    /// Whether an agent may also act because of another's message to everybody on the intent. Without it, agents that
+    /// announce the same thing again and again are no loop; a person's message to everybody reaches each in any case.
     #[schema(example = false)]
     pub broadcasts: bool,
 }
@@ -145,7 +145,7 @@ pub struct LoopPolicyAsk {
 const RATE: u32 = 1_000_000;
 
 impl LoopPolicyAsk {
-    /// Returns the policy: what is asked for, over what the server has.
+    /// Returns the policy: the members that are asked for, over the server's.
     #[must_use]
     pub fn over(self, base: &LoopPolicy) -> LoopPolicy {
         LoopPolicy {

@@ -1,4 +1,4 @@
-//! The talk of one intent: what its agents were sent last, and the lineages of what they say.
+//! The talk of one intent: the last message that each agent was sent, and the lineages of their messages.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -44,7 +44,7 @@ pub struct Spoken<'a> {
     pub channel_id: ChannelId,
     /// Who sent it.
     pub sender: &'a str,
-    /// Whether that is a person: what a person says is new.
+    /// Whether that is a person: each message of a person begins a lineage.
     pub is_person: bool,
     /// Whom it is for.
     pub reach: Reach<'a>,
@@ -56,7 +56,7 @@ pub struct Spoken<'a> {
     pub at: Timestamp,
     /// Whether everybody who may read the intent may read its channel.
     pub is_public: bool,
-    /// What it says.
+    /// Sketch of its text.
     pub sketch: Sketch,
 }
 
@@ -176,7 +176,7 @@ impl Talk {
             .collect()
     }
 
-    /// Takes what is to be told since the last call.
+    /// Takes the news since the last call.
     pub fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
     }
@@ -251,8 +251,8 @@ impl Talk {
         }
     }
 
-    /// Notes that an agent was given work. Like a message, it continues the lineage of whoever gave it, or begins one. What comes from
-    /// the lineage that the agent is in changes nothing.
+    /// Notes that an agent was given work. Like a message, it continues the lineage of whoever gave it, or begins one.
+    /// Work from the lineage that the agent is in changes nothing.
     pub fn give(&mut self, work: &GivenWork<'_>, policy: &LoopPolicy) {
         if work.giver == work.agent {
             return;
@@ -274,11 +274,12 @@ impl Talk {
     /// Returns where an agent is, whenever that was.
     fn latest(&self, agent: &str) -> Option<&Place> {
         let to_all = self.everyone.iter().filter(|(sender, _)| sender != agent).map(|(_, place)| place);
-        // The agent's copy of a message to everybody counts what it has sent since.
+        // The agent's copy of a message to everybody counts the messages that it has sent since.
         to_all.chain(self.places.get(agent)).max_by_key(|place| place.number)
     }
 
-    /// Whether a message of this agent may continue a lineage. What others say after it was stopped is new.
+    /// Whether a message of this agent may continue a lineage. Once it is stopped, messages of agents outside of it are
+    /// new.
     fn goes_on(&self, lineage: LineageId, agent: &str) -> bool {
         self.lineages
             .get(&lineage)
@@ -324,7 +325,7 @@ impl Talk {
         held
     }
 
-    /// Forgets what is too long ago, and ends stopped lineages that all agents have left.
+    /// Forgets everything that is too long ago, and ends stopped lineages that all agents have left.
     pub fn tidy(&mut self, now: Timestamp, policy: &LoopPolicy) {
         let held: BTreeSet<LineageId> = self.held(policy).into_iter().map(|hold| hold.lineage).collect();
         let ids: Vec<LineageId> = self.lineages.keys().copied().collect();
@@ -352,7 +353,7 @@ impl Talk {
         self.asked.retain(|asked| is_recent(&asked.lineage, asked.at));
     }
 
-    /// Ends a lineage; what its agents were sent in it is forgotten if it was stopped.
+    /// Ends a lineage; its messages are forgotten if it was stopped.
     fn end(&mut self, id: LineageId, ending: Option<Ending>) {
         let Some(mut one) = self.lineages.remove(&id) else { return };
         let was_stopped = one.state == LineageState::Stopped;

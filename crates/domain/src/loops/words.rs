@@ -1,4 +1,4 @@
-//! What a message says, as far as repetition needs it: a digest of its normalised text, and a sketch of its words.
+//! The content of a message, as far as repetition needs it: a digest of its normalised text, and a sketch of its words.
 //!
 //! Two texts are the same if they differ only in case, white space, punctuation, ids, and numbers inside of prose: "Thank
 //! you! (17)" and "thank you (18)". Numbers in data are content, so `{"square": 5}` and `{"square": 6}` differ.

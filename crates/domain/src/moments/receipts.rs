@@ -12,7 +12,7 @@ use crate::clock::rfc3339;
 use crate::identity::attestations::{Attestation, Statement};
 use crate::identity::signatures::{PublicKey, Signer};
 
-/// What a receipt states (in-toto `predicateType`).
+/// Type of a receipt's predicate (in-toto `predicateType`).
 pub const PREDICATE: &str = "urn:entente:decision:1";
 
 /// Returns the answer to a moment without the person's words; `None` if there is none.

@@ -178,8 +178,8 @@ pub fn after_end<'a>(
 /// Features that make two questions the same, or near duplicates, in each way to read them.
 struct Sameness {
     readings: [Reading; READINGS],
-    /// What a question in ASCII except for punctuation looks like. No character of it imitates another script's, so it
-    /// is compared with another such question by its shape, which is finer than the readings.
+    /// Shapes of a question in ASCII except for punctuation. No character of it imitates another script's, so it is
+    /// compared with another such question by its shape, which is finer than the readings.
     plain: Option<Shapes>,
 }
 

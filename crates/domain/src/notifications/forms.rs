@@ -1,5 +1,5 @@
-//! The words of a notification, in the form of each kind of receiver. What agents wrote is quoted as plain text: it is on one
-//! line, has no control characters, and is never read as markup.
+//! The words of a notification, in the form of each kind of receiver. Words of agents are quoted as plain text: they
+//! are on one line, have no control characters, and are never read as markup.
 
 use std::fmt::Write as _;
 
@@ -25,9 +25,9 @@ const URGENT_SECONDS: i64 = 3_600;
 /// Something that waits for the person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingItem {
-    /// What it is about.
+    /// Its topic.
     pub topic: Topic,
-    /// The question, or what else there is to read; in words of an agent.
+    /// The question, or another text to read; in words of an agent.
     pub quote: Option<String>,
     /// The agent that it comes from.
     pub agent: Option<String>,
@@ -44,7 +44,7 @@ pub struct Message<'a> {
     pub content: Content<'a>,
     /// URL of the server, without a trailing slash.
     pub base: &'a str,
-    /// Whether to quote what agents wrote.
+    /// Whether to quote words of agents.
     pub quotes: bool,
     /// Time zone of the person.
     pub zone: Tz,
@@ -55,7 +55,7 @@ pub struct Message<'a> {
 /// Content of a message.
 #[derive(Debug, Clone, Copy)]
 pub enum Content<'a> {
-    /// What waits, and whether the person was told of all of it before.
+    /// Items that wait, and whether the person was told of all of them before.
     Waiting {
         /// The things, at least one.
         items: &'a [WaitingItem],
@@ -68,14 +68,14 @@ pub enum Content<'a> {
     Test,
 }
 
-/// Path of the page where a person sets what they are told.
+/// Path of the page with a person's notification settings.
 pub const SETTINGS_PATH: &str = "/notifications";
 
 /// Returns a text on one line without control characters, as plain text of limited length.
 #[must_use]
 pub fn line(text: &str, most: usize) -> String {
     let plain = text.chars().map(|c| match get_general_category(c) {
-        // Formatting characters can reverse or hide what follows.
+        // Formatting characters can reverse or hide the text after them.
         GeneralCategory::Control
         | GeneralCategory::Format
         | GeneralCategory::LineSeparator
@@ -100,7 +100,7 @@ fn counted(count: usize, one: &str, many: &str) -> Option<String> {
     }
 }
 
-/// Returns what waits, counted by topic: `2 decisions and 1 task`.
+/// Returns the waiting items, counted by topic: `2 decisions and 1 task`.
 fn summary(items: &[WaitingItem]) -> String {
     let of = |topic: Topic| items.iter().filter(|item| item.topic == topic).count();
     let parts: Vec<String> = [
@@ -190,7 +190,7 @@ impl Message<'_> {
         item.quote.as_deref().filter(|_| self.quotes).map(|quote| line(quote, QUOTED))
     }
 
-    /// Returns the sentence for what is not listed.
+    /// Returns the sentence for the items that are not listed.
     fn others(&self, items: &[WaitingItem]) -> Option<String> {
         let more = items.len().saturating_sub(LISTED);
         (more > 0).then(|| format!("{more} more wait on {}.", self.url("/inbox")))
@@ -310,7 +310,7 @@ impl Message<'_> {
         json!({ "title": self.subject(), "body": self.brief(), "path": path, "count": count })
     }
 
-    /// Returns what a small screen has room for: a sentence about the only thing, or the first few quotations.
+    /// Returns the text for a small screen: a sentence about the only item, or the first few quotations.
     fn brief(&self) -> String {
         match self.content {
             Content::Waiting { items: [only], .. } => self.about(only),

@@ -1,5 +1,5 @@
-//! Notifications: what a person is told by mail, chat or push when something waits for them. A decision itself is taken on its
-//! page; a notification only leads there.
+//! Notifications: messages to a person by mail, chat or push when something waits for them. A decision itself is taken
+//! on its page; a notification only leads there.
 //!
 //! A person has contact points. [`times`] says when one is told, [`forms`] in which words, for each kind of receiver.
 
@@ -30,7 +30,7 @@ pub const CODE_TRIES: u32 = 5;
 /// Seconds for which the code of an unconfirmed contact point is valid.
 pub const CODE_SECONDS: u32 = 24 * 3_600;
 
-/// Seconds between two messages to one contact point: what comes together is told together.
+/// Seconds between two messages to one contact point: items that come together are told together.
 pub const SPACING_SECONDS: u32 = 15;
 
 /// Longest time in seconds that something waits before a contact point is told: a week.
@@ -92,8 +92,8 @@ impl ContactKind {
         self == Self::Mail
     }
 
-    /// Returns whether what agents wrote may leave the server in readable form unless the person says otherwise. A topic of
-    /// ntfy is readable for everybody who guesses its name.
+    /// Returns whether words of agents may leave the server in readable form unless the person says otherwise. A topic
+    /// of ntfy is readable for everybody who guesses its name.
     #[must_use]
     pub fn is_private(self) -> bool {
         self != Self::Ntfy
@@ -167,7 +167,7 @@ impl Reason {
 pub struct Digest {
     /// The topics.
     pub topics: Vec<Topic>,
-    /// Local times of day, `HH:MM`, at which what has come together is told.
+    /// Local times of day, `HH:MM`, at which the collected items are told.
     #[schema(example = json!(["08:00", "16:00"]))]
     pub at: Vec<String>,
     /// Time zone by its name in the IANA database; defaults to `UTC`.
@@ -180,7 +180,7 @@ fn utc() -> String {
     "UTC".to_owned()
 }
 
-/// What a person sets for a contact point.
+/// A person's settings for a contact point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schema(example = json!({
@@ -191,17 +191,18 @@ fn utc() -> String {
 pub struct ContactSettings {
     /// Topics that are told at once. Defaults to `decision` and `approval`.
     pub topics: Vec<Topic>,
-    /// Topics that are collected. What would lapse before the next digest is told at once.
+    /// Topics that are collected. An item that would lapse before the next digest is told at once.
     pub digest: Option<Digest>,
     /// Daily hours in which nothing is told: it is told at their end. `except` names agents whose decisions are told anyway.
     pub quiet_hours: Option<QuietHours>,
-    /// Seconds for which something has to wait before this contact point is told, up to a week. A second contact point with a
-    /// longer time is told only of what the person has left waiting.
+    /// Seconds for which something has to wait before this contact point is told, up to a week. A second contact point
+    /// with a longer time is told only of items that the person has left waiting.
     pub after_seconds: u32,
-    /// Seconds after which this contact point is told again of what still waits, 60 to a week, at most ten times; null for never.
+    /// Seconds after which this contact point is told again of items that still wait, 60 to a week, at most ten times;
+    /// null for never.
     pub remind_seconds: Option<u32>,
-    /// Whether messages quote what agents wrote: the questions. Defaults to true, and to false for `ntfy`, whose topics everybody
-    /// can read who knows their names.
+    /// Whether messages quote words of agents: the questions. Defaults to true, and to false for `ntfy`, whose topics
+    /// everybody can read who knows their names.
     pub quotes: Option<bool>,
 }
 
@@ -250,7 +251,7 @@ impl ContactSettings {
         self.digest.as_ref().map_or(Ok(()), Digest::check)
     }
 
-    /// Returns whether messages quote what agents wrote.
+    /// Returns whether messages quote words of agents.
     #[must_use]
     pub fn quotes(&self, kind: ContactKind) -> bool {
         self.quotes.unwrap_or(kind.is_private())
@@ -388,7 +389,7 @@ pub fn ntfy_topic(address: &str) -> Option<(String, String)> {
     (is_topic && url.query().is_none()).then(|| (url.origin().ascii_serialization(), topic))
 }
 
-/// Returns whether a text has the form of a mail address: what every mail server takes, without quoting and comments.
+/// Returns whether a text has the form of a mail address that every mail server takes, without quoting and comments.
 fn is_mail(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let atom = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~.".contains(&byte);

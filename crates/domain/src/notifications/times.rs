@@ -13,7 +13,7 @@ const SEARCH_MINUTES: i64 = 49 * 60;
 /// Something that a person is to be told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occasion<'a> {
-    /// What it is about.
+    /// Its topic.
     pub topic: Topic,
     /// The agent that it comes from.
     pub agent: Option<&'a str>,
@@ -49,8 +49,7 @@ impl ContactSettings {
         Some(self.quiet_until(occasion.agent, at).unwrap_or(at))
     }
 
-    /// Returns the end of the quiet hours that a moment is in; `None` if it is in none, or they do not hold for what this agent
-    /// asks.
+    /// Returns the end of the quiet hours at a moment; `None` if it is in none, or they do not hold for this agent.
     #[must_use]
     pub fn quiet_until(&self, agent: Option<&str>, at: Timestamp) -> Option<Timestamp> {
         let hours = self.quiet_hours.as_ref().filter(|hours| hours.contain(at))?;

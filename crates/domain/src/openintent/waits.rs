@@ -13,10 +13,11 @@
 //!   tasks and jobs.
 //! - A person has no node: whoever waits for a decision waits outside of any cycle.
 //!
-//! All waits of an agent must end before it goes on (AND). What any of several agents may end (a request to a role or to
-//! everybody, a job that several can run) is an OR-wait: it does not block ([`Wait::blocks`]), because the one that
-//! answers may be outside of the cycle. The same holds for an agent with other work to go on with. So no deadlock is
-//! found that could end by itself, unless a wait has a time limit; and plain asynchronous requests are no waits at all.
+//! All waits of an agent must end before it goes on (AND). A wait that any of several agents may end (a request to a
+//! role or to everybody, a job that several can run) is an OR-wait: it does not block ([`Wait::blocks`]), because the
+//! one that answers may be outside of the cycle. The same holds for an agent with other work to go on with. So no
+//! deadlock is found that could end by itself, unless a wait has a time limit; and plain asynchronous requests are no
+//! waits at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +27,7 @@ use crate::canonical::{Digest, sha256};
 use crate::clock::Timestamp;
 use crate::ids::IntentId;
 
-/// Kind of a wait: what the waiting agent waits for.
+/// Kind of a wait, by its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WaitKind {
@@ -66,7 +67,7 @@ pub struct Wait {
     pub from: String,
     /// The awaited agent or person; `None` if any of several may end the wait.
     pub to: Option<String>,
-    /// What it waits for.
+    /// Kind of the wait.
     pub kind: WaitKind,
     /// The request, the lease's scope, the task, the job or the moment.
     pub reference: String,
@@ -90,8 +91,8 @@ pub struct Deadlock {
 }
 
 impl Deadlock {
-    /// Returns what tells it from others: who waits for whom, for what kind of thing, on which intent. An agent that gives
-    /// up and asks again at once is in the same deadlock.
+    /// Returns the digest that tells it from others: over the agents, kinds and intents of its waits. An agent that
+    /// gives up and asks again at once is in the same deadlock.
     #[must_use]
     pub fn fingerprint(&self, waits: &[Wait]) -> Digest {
         let line = |wait: &Wait| {
@@ -104,7 +105,7 @@ impl Deadlock {
     }
 }
 
-/// What an agent is held up in.
+/// Part of an agent that is held up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Call,

@@ -79,7 +79,7 @@ impl Amount {
         self.0.saturating_mul(100) >= limit.0.saturating_mul(i128::from(percent))
     }
 
-    /// Returns the amount after `whole`, if `part` of that time led to this one; `None` beyond what an amount can be.
+    /// Returns the amount after `whole`, if `part` of that time led to this one; `None` beyond the range of amounts.
     #[must_use]
     pub fn extrapolated(self, part: i64, whole: i64) -> Option<Self> {
         let (whole, part) = (i128::from(whole), i128::from(part));

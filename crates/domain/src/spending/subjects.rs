@@ -136,7 +136,7 @@ impl TryFrom<String> for Subject {
     }
 }
 
-/// Who does something, and for what: what budgets and stops are looked up by.
+/// Parties and purpose of an operation, by which budgets and stops are looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Act {
     /// Principal that is responsible: that of the key.
@@ -150,7 +150,8 @@ pub struct Act {
 }
 
 impl Act {
-    /// What a job does: its agent acts for the agent that submitted it, under the principal of the key (`owner`), if it is known.
+    /// Creates the act of a job: its agent acts for the agent that submitted it, under the principal of the key
+    /// (`owner`), if it is known.
     #[must_use]
     pub fn of_job(
         owner: Option<String>,

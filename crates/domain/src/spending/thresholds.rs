@@ -1,4 +1,4 @@
-//! Thresholds of budgets: what happens when a share of the limit is spent.
+//! Thresholds of budgets: actions when a share of the limit is spent.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ const PATTERNS: usize = 100;
 /// Highest percentage: costs that nobody reserved can exceed the limit.
 const PERCENT: u32 = 1_000;
 
-/// What happens when a share of a budget's limit is spent. An event is always recorded.
+/// Actions when a share of a budget's limit is spent. An event is always recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = BudgetThreshold)]
@@ -32,7 +32,7 @@ pub struct Threshold {
     pub stop: bool,
 }
 
-/// What is still allowed; `*` in a pattern stands for any characters.
+/// Models and tools that are still allowed; `*` in a pattern stands for any characters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = BudgetDegrade)]

@@ -1,4 +1,4 @@
-//! What is spent of a budget in one of its windows, and what follows from that.
+//! The use of a budget in one of its windows, and its consequences.
 
 use super::amounts::Amount;
 use super::{Degrade, SpendingBudget, Threshold};
@@ -38,7 +38,7 @@ impl Usage {
         self.limit() - self.spent - self.reserved
     }
 
-    /// Requires that what was reserved fits, `asked` included.
+    /// Requires that the reserved amounts fit, `asked` included.
     ///
     /// # Errors
     /// [`Code::BudgetExhausted`].
@@ -54,7 +54,7 @@ impl Usage {
         if self.left().is_spent() { Err(self.exhausted(self.left(), Amount::ZERO)) } else { Ok(()) }
     }
 
-    /// Requires that not everything is spent. What is reserved does not count: it may be for the very call that is judged.
+    /// Requires that not everything is spent. Reservations do not count: they may be for the very call that is judged.
     ///
     /// # Errors
     /// [`Code::BudgetExhausted`].
@@ -83,7 +83,7 @@ impl Usage {
         self.spent.is_share_of(self.limit(), percent)
     }
 
-    /// Returns the thresholds reached by what is spent; with `refused`, which says that a reservation was refused,
+    /// Returns the thresholds reached by the costs; with `refused`, which says that a reservation was refused,
     /// also those up to 100 per cent.
     pub fn reached(&self, refused: bool) -> impl Iterator<Item = &Threshold> {
         let thresholds = self.budget.thresholds.iter();

@@ -27,7 +27,7 @@ pub enum Failure {
     TimedOut,
     /// The receiver could not be reached, or its address is forbidden.
     Unreachable,
-    /// A broker did not take it, or did not say so. It keeps its place, because what comes after it must wait.
+    /// A broker did not take it, or did not say so. It keeps its place, because the deliveries after it must wait.
     Held,
     /// A broker will never take it: it is too large.
     Refused,

@@ -20,7 +20,7 @@ const KAFKA_LONGEST: usize = 249;
 const INTENT: &str = "{intent_id}";
 const TYPE: &str = "{type}";
 
-/// Part of a topic for what belongs to no intent.
+/// Part of a topic for events that belong to no intent.
 const NO_INTENT: &str = "server";
 
 /// Part of a topic for the types that clients invent, where topics are few.
@@ -35,7 +35,7 @@ pub struct Sink {
     pub topic: String,
 }
 
-/// What the operator allows at a broker.
+/// Topics that the operator allows at a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkRule {
     /// Beginning of all its topics.

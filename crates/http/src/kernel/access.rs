@@ -68,8 +68,8 @@ struct AclBody {
     intent_id: IntentId,
     /// The policy for principals without an entry.
     default_policy: Policy,
-    /// Whether what agents write on the intent has to name the epochs of their sessions (`Entente-Epoch`); left out if
-    /// it has not.
+    /// Whether writes of agents on the intent have to name the epochs of their sessions (`Entente-Epoch`); left out if
+    /// they have not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     strict: bool,
     /// The entries.
@@ -154,7 +154,7 @@ struct ReplaceBody {
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = IntentStrictness, example = json!({ "strict": true }))]
 struct StrictBody {
-    /// Whether what agents write on the intent has to name the epochs of their sessions.
+    /// Whether writes of agents on the intent have to name the epochs of their sessions.
     strict: bool,
 }
 
@@ -191,9 +191,10 @@ async fn replace(
 
 /// Make an intent strict
 ///
-/// From then on, what an agent writes on the intent has to name the epoch of its session (`Entente-Epoch`), by whichever way it
-/// comes; otherwise it is refused with `epoch_required`. People and services that act in their own names are not concerned.
-/// Requires the caller to be the intent's creator, to have an admin entry, or to hold the scope `admin`.
+/// From then on, every write of an agent on the intent has to name the epoch of its session (`Entente-Epoch`), by
+/// whichever way it comes; otherwise it is refused with `epoch_required`. People and services that act in their own
+/// names are not concerned. Requires the caller to be the intent's creator, to have an admin entry, or to hold the
+/// scope `admin`.
 #[utoipa::path(operation_id = "set_intent_strict",
     tag = "access", request_body = StrictBody,
     responses((status = 200, description = "The access list", body = AclBody)))]

@@ -1,4 +1,4 @@
-//! Routes of budgets, and the report of what was spent. Amounts are JSON numbers with all their digits.
+//! Routes of budgets, and the report of spending. Amounts are JSON numbers with all their digits.
 
 use actix_web::{HttpRequest, delete, get, patch, post, web};
 use entente_domain::clock::{earlier, plus_seconds};
@@ -60,7 +60,7 @@ pub struct BudgetBody {
     /// The limit of each window.
     #[schema(value_type = f64, example = 50)]
     pub limit: Box<RawValue>,
-    /// What happens when shares of the limit are spent.
+    /// Shares of the limit, and the consequences of spending them.
     pub thresholds: Vec<Threshold>,
     /// Principal that created it.
     pub created_by: String,
@@ -80,7 +80,7 @@ pub struct UsageBody {
     starts_at: WireTime,
     /// End of the window; null if it never ends.
     ends_at: Option<WireTime>,
-    /// The limit of this window: what it was raised by included.
+    /// The limit of this window, with all raises.
     #[schema(value_type = f64)]
     limit: Box<RawValue>,
     /// Costs.
@@ -89,10 +89,10 @@ pub struct UsageBody {
     /// Amounts reserved for work under way.
     #[schema(value_type = f64)]
     reserved: Box<RawValue>,
-    /// What can still be reserved; below zero when costs that nobody reserved exceed the limit.
+    /// The amount that can still be reserved; below zero when costs that nobody reserved exceed the limit.
     #[schema(value_type = f64)]
     left: Box<RawValue>,
-    /// What will be spent at the end of the window, if it goes on as since the begin; null without an end, and at first.
+    /// Costs at the end of the window, if they go on as since the begin; null without an end, and at first.
     #[schema(value_type = Option<f64>)]
     forecast: Option<Box<RawValue>>,
 }
@@ -157,7 +157,7 @@ struct NewBody {
     /// The limit of each window.
     #[schema(value_type = NumberOrText)]
     limit: Box<RawValue>,
-    /// What happens when shares of the limit are spent.
+    /// Shares of the limit, and the consequences of spending them.
     #[serde(default)]
     thresholds: Vec<Threshold>,
 }
@@ -171,7 +171,7 @@ struct ChangeBody {
     /// The limit of each window, the present one included.
     #[schema(value_type = Option<NumberOrText>)]
     limit: Option<Box<RawValue>>,
-    /// What happens when shares of the limit are spent.
+    /// Shares of the limit, and the consequences of spending them.
     thresholds: Option<Vec<Threshold>>,
 }
 
@@ -253,8 +253,8 @@ async fn cost_limit(
 /// Create a budget
 ///
 /// Needs the scope `admin`. From then on, every cost in its unit that its scope incurs is charged to it, whichever way it is
-/// reported, once; and what is reserved before it is spent is taken from all budgets that pay for it, or from none. Costs
-/// reported on other servers within half a second may not be charged yet.
+/// reported, once; and an amount that is reserved before it is spent is taken from all budgets that pay for it, or from
+/// none. Costs reported on other servers within half a second may not be charged yet.
 #[utoipa::path(operation_id = "create_budget", tag = "budgets", request_body = NewBody, params(IdempotencyKey),
     responses((status = 201, description = "The budget", body = BudgetBody)))]
 #[post("/budgets")]
@@ -277,7 +277,7 @@ async fn create(request: HttpRequest, api: web::Data<HttpState>, asker: Asker, b
 
 /// List budgets
 ///
-/// With their use in the present window. Callers without the scope `admin` see those that pay for what they do themselves.
+/// With their use in the present window. Callers without the scope `admin` see those that pay for their own work.
 /// The list of an intent's scope also has the intent's `max_cost`.
 #[utoipa::path(operation_id = "list_budgets", tag = "budgets",
     params(("scope" = Option<String>, Query, description = "Budgets of this scope alone"),
@@ -353,7 +353,7 @@ async fn raise(
 
 /// Close a budget
 ///
-/// Needs the scope `admin`. It limits nothing any more; what is reserved of it can still be settled.
+/// Needs the scope `admin`. It limits nothing any more; amounts reserved of it can still be settled.
 #[utoipa::path(operation_id = "close_budget", tag = "budgets",
     params(("budget_id" = BudgetId, Path, description = "Id of the budget")),
     responses((status = 200, description = "The closed budget", body = BudgetBody)))]
@@ -408,7 +408,7 @@ impl LineBody {
     }
 }
 
-/// A report of what was spent.
+/// A report of spending.
 #[derive(Debug, Serialize, ToSchema)]
 struct SpendReport {
     /// Begin of the time.
@@ -421,7 +421,7 @@ struct SpendReport {
     complete: bool,
 }
 
-/// Report what was spent
+/// Report spending
 ///
 /// Every cost once, whichever way it was reported: by jobs, on intents, or by gateways. Callers without the scope `admin`
 /// see the costs of their own principal.

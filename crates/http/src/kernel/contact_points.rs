@@ -37,13 +37,13 @@ struct ContactBody {
     address: String,
     /// Name that the person gave it.
     label: Option<String>,
-    /// What it is told, and when.
+    /// Its topics and times.
     settings: ContactSettings,
     /// When it was created.
     created_at: WireTime,
     /// When its address was confirmed; null if it still has to be.
     confirmed_at: Option<WireTime>,
-    /// Whether it is told of what waits.
+    /// Whether it is told anything.
     active: bool,
     /// Why it is told nothing, if it was switched off: by its person, or because it is gone or failed for days.
     disabled_reason: Option<String>,
@@ -102,7 +102,7 @@ struct CreateBody {
     push_keys: Option<PushKeys>,
     /// A name for it.
     label: Option<String>,
-    /// What it is told, and when.
+    /// Its topics and times.
     #[serde(default)]
     settings: ContactSettings,
 }
@@ -163,16 +163,16 @@ async fn get(api: web::Data<HttpState>, asker: Asker, path: web::Path<String>) -
 struct ChangeBody {
     /// A name for it; empty for none.
     label: Option<String>,
-    /// What it is told, and when: all settings.
+    /// Its topics and times: all settings.
     settings: Option<ContactSettings>,
-    /// Whether it is told of what waits.
+    /// Whether it is told anything.
     active: Option<bool>,
 }
 
 /// Change a contact point
 ///
-/// Settings take effect at once, also for what already waits to be told. Switching a contact point on tries it again after
-/// failures.
+/// Settings take effect at once, also for messages that already wait to be sent. Switching a contact point on tries it
+/// again after failures.
 #[utoipa::path(operation_id = "change_contact_point", tag = "people", request_body = ChangeBody,
     params(("contact_point_id" = String, Path, description = "The contact point")),
     responses((status = 200, description = "The contact point", body = ContactBody)))]
@@ -192,7 +192,7 @@ async fn change(
 
 /// Remove a contact point
 ///
-/// For the person, and for admins. What waits to be told there is not told.
+/// For the person, and for admins. Messages that wait to be sent there are not sent.
 #[utoipa::path(operation_id = "remove_contact_point", tag = "people",
     params(("contact_point_id" = String, Path, description = "The contact point")),
     responses((status = 204, description = "It was removed")))]
@@ -230,7 +230,7 @@ async fn confirm(
 
 /// Try a contact point
 ///
-/// Sends a message there, whatever its settings. The contact point shows what became of it: `last_sent_at`, `last_error`.
+/// Sends a message there, whatever its settings. The contact point shows the outcome: `last_sent_at`, `last_error`.
 #[utoipa::path(operation_id = "test_contact_point", tag = "people",
     params(("contact_point_id" = String, Path, description = "The contact point")),
     responses((status = 202, description = "A message is on its way", body = ContactBody)))]

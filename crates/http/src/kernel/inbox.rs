@@ -259,7 +259,7 @@ async fn read(
     ok(&PageBody::new(&path, &page, ctx.settings.strict, asker.dialect))
 }
 
-/// What a reader has seen.
+/// The entries that a reader has seen.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = InboxSeen, example = json!({ "reader": "session-1", "place": 42 }))]
 struct SeenBody {
@@ -321,7 +321,7 @@ struct InboxBody {
     agent_id: String,
     /// When it was opened.
     opened_at: WireTime,
-    /// What its agent set.
+    /// Settings of its agent.
     settings: Settings,
     /// Place of the newest entry ever.
     newest: i64,
@@ -377,7 +377,7 @@ async fn settings(api: web::Data<HttpState>, asker: Asker, path: web::Path<Strin
 
 /// Close an inbox
 ///
-/// Deletes its entries and readers. What they referred to stays.
+/// Deletes its entries and readers. The objects of the entries stay.
 #[utoipa::path(operation_id = "close_inbox", tag = "agents",
     params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 204, description = "The inbox is closed")))]

@@ -67,7 +67,7 @@ struct PairBody {
     messages: u64,
 }
 
-/// What came of one message.
+/// A message and all that followed from it.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Lineage)]
 pub struct LineageBody {
@@ -79,7 +79,7 @@ pub struct LineageBody {
     root: LineageRoot,
     /// `running`, `told`, `slowed`, `stopped`; or `ended`: it was stopped, and its agents have something else to do.
     state: LineageState,
-    /// What is wrong with it, or was; null if nothing ever was.
+    /// The fault that was found in it; null if there never was one.
     cause: Option<LoopCause>,
     /// The most hops from the first message to any other.
     #[schema(example = 25)]
@@ -161,13 +161,13 @@ async fn get_policy(api: web::Data<HttpState>, asker: Asker, path: web::Path<Str
 ///
 /// Replaces the members that were set before; `{}` is the server's policy. For the intent's creator, those with an admin entry
 /// on its access list, and operators. The server counts hops itself: the parent of a message is the request that it answers,
-/// else the last message that its sender was sent on the intent within `window_seconds`; what a person says is always new. An
-/// answer returns to who asked, and what an agent says to everybody is sent to nobody, unless `broadcasts` is set. A loop is
-/// a lineage of at least `hops` hops, of whose last 16 messages at least `repeats` repeat an earlier one; so a long dialogue
-/// with something to say is none. A storm is over one of the other limits. Then the steps follow, each after
-/// `patience` more messages: `tell` records `loop.found`; `slow` lets the lineage's agents send a message each `slow_seconds`
-/// (429, `loop_slowed`); `stop` refuses their messages on this intent (409, `loop_stopped`) until somebody outside of the
-/// lineage sends them something.
+/// else the last message that its sender was sent on the intent within `window_seconds`; a person's message is always
+/// new. An answer returns to who asked, and an agent's message to everybody is sent to nobody, unless `broadcasts` is
+/// set. A loop is a lineage of at least `hops` hops, of whose last 16 messages at least `repeats` repeat an earlier
+/// one; so a long dialogue with something to say is none. A storm is over one of the other limits. Then the steps
+/// follow, each after `patience` more messages: `tell` records `loop.found`; `slow` lets the lineage's agents send a
+/// message each `slow_seconds` (429, `loop_slowed`); `stop` refuses their messages on this intent (409, `loop_stopped`)
+/// until somebody outside of the lineage sends them something.
 #[utoipa::path(operation_id = "set_loop_policy", tag = "agents", request_body = LoopPolicyAsk,
     params(("intent_id" = IntentId, Path, description = "Id of the intent")),
     responses((status = 200, description = "The policy", body = PolicyBody),
@@ -186,8 +186,9 @@ async fn set_policy(
 
 /// List an intent's lineages
 ///
-/// What came of which message: those in which somebody answered somebody, newest first, for 30 days after their last message.
-/// A lineage with messages on closed channels is for those who are members of all of them, and for whoever manages the intent.
+/// A lineage is a message and all that followed from it. The list has those in which somebody answered somebody, newest
+/// first, for 30 days after their last message. A lineage with messages on closed channels is for those who are members
+/// of all of them, and for whoever manages the intent.
 #[utoipa::path(operation_id = "list_lineages", tag = "agents",
     params(("intent_id" = IntentId, Path, description = "Id of the intent"),
            ("state" = Option<String>, Query, description = "Only those in this state"),
@@ -217,8 +218,8 @@ async fn get(api: web::Data<HttpState>, asker: Asker, path: web::Path<(String, S
 
 /// Let a lineage go on
 ///
-/// For whoever manages the intent. Its agents may send again, on all servers within a second, and what they said until now is
-/// no evidence any more. One that nothing is done about is returned as it is.
+/// For whoever manages the intent. Its agents may send again, on all servers within a second, and their messages until
+/// now are no evidence any more. One that nothing is done about is returned as it is.
 #[utoipa::path(operation_id = "release_lineage", tag = "agents",
     params(("intent_id" = IntentId, Path, description = "Id of the intent"),
            ("lineage_id" = LineageId, Path, description = "Id of the lineage")),

@@ -1,4 +1,4 @@
-//! Routes of quotas: what principals and teams may use at once, and what they use.
+//! Routes of quotas: the limits of principals and teams, and their use.
 
 use actix_web::{HttpRequest, get, put, web};
 use entente_domain::identity::keys::Dialect;
@@ -28,7 +28,7 @@ struct QuotaUse {
     limit: Option<u64>,
     /// The limit that an admin set, 0 for none; null: the server's default.
     own: Option<u64>,
-    /// What is in use; null if it is not counted, because nothing of this kind is limited.
+    /// The amount in use; null if it is not counted, because nothing of this kind is limited.
     used: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl QuotasBody {
     }
 }
 
-/// Limits to set; 0 means no limit, and what is null or absent has the server's default.
+/// Limits to set; 0 means no limit, and a member that is null or absent has the server's default.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewQuotas, example = json!({ "open_requests": 50, "storage_bytes": 1_000_000_000 }))]
 struct LimitsBody {
@@ -146,8 +146,8 @@ async fn get_principal(api: web::Data<HttpState>, asker: Asker, path: web::Path<
 
 /// Set the quotas of a team
 ///
-/// Needs the scope `admin`. What its members use together is limited; members also have quotas of their own. Otherwise as the
-/// quotas of a principal.
+/// Needs the scope `admin`. Limits the use of its members together; members also have quotas of their own. Otherwise as
+/// the quotas of a principal.
 #[utoipa::path(operation_id = "put_team_quotas", tag = "budgets", request_body = LimitsBody,
     params(("name" = String, Path, description = "Name of the team"), IdempotencyKey),
     responses((status = 200, description = "The quotas, with their use", body = QuotasBody)))]

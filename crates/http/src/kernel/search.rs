@@ -118,7 +118,7 @@ impl HitBody {
     }
 }
 
-/// How far the search knows what was written.
+/// The times up to which records were searched.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SearchIndexed)]
 pub struct IndexedBody {
@@ -138,7 +138,7 @@ pub struct FoundBody {
     pub results: Vec<HitBody>,
     /// Cursor of the next page; null on the last one. A page may be short, or empty, and have one.
     next_cursor: Option<String>,
-    /// What was searched: a result may be missing only if it is newer.
+    /// How far the search reaches: a result may be missing only if it is newer.
     indexed: IndexedBody,
 }
 

@@ -148,7 +148,7 @@ async fn reserve(api: web::Data<HttpState>, asker: Asker, body_: Body<ReserveBod
     created(&body(&api, call, asker.dialect)?)
 }
 
-/// What a call has cost.
+/// The cost of a call.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = SpendSettlement, example = json!({ "cost": { "USD": 0.0131 } }))]
 struct SettleBody {
@@ -161,9 +161,9 @@ struct SettleBody {
 
 /// Settle a reservation
 ///
-/// The cost is charged, and what was reserved is released, at once. A cost above the reserved amount is charged all the
-/// same, and one whose reservation has expired or was released: the money is spent; of one that was charged when it expired,
-/// what is above. Settling again changes nothing.
+/// The cost is charged, and the reserved amounts are released, at once. A cost above the reserved amount is charged
+/// all the same, and one whose reservation has expired or was released: the money is spent; of one that was charged
+/// when it expired, the part above. Settling again changes nothing.
 #[utoipa::path(operation_id = "settle_spend", tag = "budgets", request_body = SettleBody,
     params(("reservation_id" = ReservationId, Path, description = "Id of the reservation")),
     responses((status = 200, description = "The reservation", body = ReservationBody)))]

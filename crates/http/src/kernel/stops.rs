@@ -84,7 +84,7 @@ struct StopList {
 ///
 /// Needs the scope `admin`. Within a second, on all servers: new jobs, claims, operations and reservations, messages,
 /// events, envelopes, intents, dispatches and tool calls of the subject are refused with `stopped`; its running jobs are
-/// told to end and are ended after the grace time of a cancellation; their credentials are revoked. What is under way may
+/// told to end and are ended after the grace time of a cancellation; their credentials are revoked. Work under way may
 /// be reported and settled, and people may answer. Pending jobs wait until the stop is lifted.
 #[utoipa::path(operation_id = "make_stop", tag = "budgets", request_body = MakeBody, params(IdempotencyKey),
     responses((status = 201, description = "The stop", body = StopBody)))]

@@ -167,8 +167,8 @@ struct SubscribeBody {
     #[expect(clippy::doc_markdown, reason = "the text is the document's, and CloudEvents is a name")]
     #[schema(example = "events")]
     sink: Option<String>,
-    /// Topic at the `sink` (a subject of NATS, a topic of Kafka), within what the operator allows; `{intent_id}` and `{type}` are
-    /// those of each event. A topic of Kafka has no `{intent_id}`: that is the key of each record.
+    /// Topic at the `sink` (a subject of NATS, a topic of Kafka), one that the operator allows; `{intent_id}` and
+    /// `{type}` are those of each event. A topic of Kafka has no `{intent_id}`: that is the key of each record.
     #[schema(example = "events.{intent_id}.{type}")]
     topic: Option<String>,
     /// Only events of this intent; defaults to everything visible to the subscriber.

@@ -58,7 +58,7 @@ struct TeamList {
 
 /// Create a team, or replace its members
 ///
-/// Needs the scope `admin`. The budgets of a team pay what its members spend, and a stop of it stops all of them.
+/// Needs the scope `admin`. The budgets of a team pay the costs of its members, and a stop of it stops all of them.
 #[utoipa::path(operation_id = "put_team", tag = "budgets", request_body = MembersBody,
     params(("name" = String, Path, description = "Name of the team"), IdempotencyKey),
     responses((status = 200, description = "The team", body = TeamBody)))]

@@ -28,7 +28,7 @@ struct Noun {
     others: Vec<Registration>,
 }
 
-/// What a request must look like to match a route.
+/// Methods and path of the requests that match a route.
 struct Shape {
     methods: Vec<Method>,
     /// Segments of the path below the prefix; `None` for a parameter.
@@ -109,7 +109,7 @@ fn segments(path: &str) -> impl Iterator<Item = &str> {
 fn below(context: &GuardContext<'_>, prefix: &str, judge: impl FnOnce(&str) -> bool) -> bool {
     let uri: &Uri = &context.head().uri;
     let judge = |path: &str| path.strip_prefix(prefix).is_some_and(judge);
-    // The router decodes what may be decoded; a path without percent signs is as it reads it.
+    // The router decodes percent signs where it may; a path without them is as it reads it.
     if uri.path().contains('%') { judge(Url::new(uri.clone()).path()) } else { judge(uri.path()) }
 }
 

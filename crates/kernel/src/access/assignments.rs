@@ -181,8 +181,8 @@ pub async fn role(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) 
 pub struct Retry<'a> {
     /// The agent.
     pub agent_id: &'a str,
-    /// The agent that it takes over from, if that agent is assigned to the intent; `None` keeps what its
-    /// assignment says.
+    /// The agent that it takes over from, if that agent is assigned to the intent; `None` keeps the value
+    /// of its assignment.
     pub delegated_by: Option<&'a str>,
     /// Number of the retry, starting at 1.
     pub attempt: u32,

@@ -12,7 +12,7 @@ use crate::audit::{chains, checkpoints, events, floors};
 use crate::identity::identities;
 use crate::{AppError, Outcome, intents};
 
-/// What stands around the events of an intent's log.
+/// The data of a bundle beside the events of an intent's log.
 #[derive(Debug)]
 pub struct LogFrame {
     /// The intent.
@@ -29,7 +29,7 @@ pub struct LogFrame {
     pub checkpoints: Vec<Checkpoint>,
 }
 
-/// Loads what stands around the events of an intent's log; `None` if there is no such intent.
+/// Loads the frame of an intent's log; `None` if there is no such intent.
 ///
 /// # Errors
 /// A database error; a stored value is invalid.

@@ -116,7 +116,7 @@ pub(super) async fn raise(
 
 /// Loads the ids and hashes of a log's deleted events, oldest first, up to a number in the hash chain.
 ///
-/// A reader that is in no snapshot reads the events before: what is deleted in between is then in both.
+/// A reader that is in no snapshot reads the events before: one deleted in between is then in both.
 pub(crate) async fn leaves(conn: &mut PgConnection, log: IntentId, until: i64) -> Outcome<Vec<Leaf>> {
     let rows = sqlx::query!(
         "-- event_leaves::load

@@ -129,7 +129,7 @@ pub async fn count(ctx: &Ctx) -> Outcome<i64> {
 
 /// Returns logs with events that can be deleted, after a log in the order of their ids.
 ///
-/// What still reads old events holds them back: webhooks and triggers that have not read so far, replays, deliveries and
+/// Readers of old events hold them back: webhooks and triggers that have not read so far, replays, deliveries and
 /// firings that wait for their event, reports to peers, and open assignments, which an agent's stream shows by their
 /// events (OI-11.8). The fan-outs never stop, and everything else of these ends by itself or with its intent.
 async fn deletable(ctx: &Ctx, before: Timestamp, after: Option<IntentId>) -> Outcome<Vec<Deletable>> {

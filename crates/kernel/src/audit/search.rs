@@ -1,6 +1,6 @@
 //! Search by words over messages, events and jobs, in PostgreSQL's full text.
 //!
-//! The hot paths write nothing for it. One server at a time follows what is committed (`follower.rs`) and stores documents
+//! The hot paths write nothing for it. One server at a time follows the commits (`follower.rs`) and stores documents
 //! (`documents.rs`) with the words of their sources (`sources.rs`). A search finds documents in SQL, and shows those whose
 //! source the caller could read by its own GET (`finding.rs`). Documents leave with their sources, by triggers of the schema.
 

@@ -22,7 +22,7 @@ pub struct Reached {
     pub percent: u32,
     /// The limit of which that share was spent.
     pub limit: Amount,
-    /// What was spent then.
+    /// The amount spent then.
     pub spent: Amount,
     /// When it was reached.
     pub reached_at: Timestamp,

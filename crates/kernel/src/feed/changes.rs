@@ -60,10 +60,10 @@ pub(super) fn changes_intent(event: &Event) -> bool {
     !event.posted && CHANGES.iter().any(|kind| kind.wire() == event.event_type)
 }
 
-/// Replays the intent before an event, from the beginning of its log: from what the deleted events made, if retention has
-/// deleted some. `None` if it has just deleted the event itself.
+/// Replays the intent before an event, from the beginning of its log, or from the state after the deleted events, if
+/// retention has deleted some. `None` if it has just deleted the event itself.
 async fn before(conn: &mut PgConnection, event: &Event) -> Outcome<Option<Intent>> {
-    // The events are read first: what is deleted in between is then also in the floor, and is skipped here.
+    // The events are read first: one deleted in between is then also in the floor, and is skipped here.
     let log = events::changes_before(conn, event.intent_id, event.seq).await?;
     let floor = floors::load(conn, event.intent_id).await?.unwrap_or_default();
     if floor.seq >= event.seq {

@@ -217,7 +217,7 @@ impl Feed {
         self.inboxes.stir();
     }
 
-    /// Returns what wakes the follower that writes agents' inboxes.
+    /// Returns the signals to the follower that writes agents' inboxes.
     pub fn inboxes(&self) -> &InboxSignals {
         &self.inboxes
     }

@@ -68,7 +68,7 @@ pub(crate) async fn outbox(ctx: &Ctx, place: GlobalPosition) -> Outcome<LogPage<
 }
 
 /// Reads the events of all intents after a position, as [`global`] does, without messages and receipts; returns them
-/// with the position reached. It reads what [`order::advance`] has given numbers to.
+/// with the position reached. It reads the entries that [`order::advance`] has numbered.
 ///
 /// # Errors
 /// A database error; a stored value is invalid.

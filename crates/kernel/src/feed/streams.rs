@@ -265,7 +265,7 @@ impl Stream {
         self.missing.before()
     }
 
-    /// Takes what the reader has missed since: messages that were evicted or expired before the stream reached them.
+    /// Takes the messages that the reader has missed since, evicted or expired before the stream reached them.
     pub fn take_missed(&mut self) -> Vec<MissedMessages> {
         self.missing.take()
     }
@@ -384,7 +384,7 @@ impl Stream {
         Box::pin(self.shows(ctx, &before)).await
     }
 
-    /// Counts what the reader has missed before a record.
+    /// Counts the messages that the reader has missed before a record.
     fn count(&mut self, record: &Record, is_shown: bool, has_expired: bool) {
         let Record::Message { message, channel } = record else { return };
         let follows = match self.visibility.view {

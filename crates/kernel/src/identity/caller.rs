@@ -81,7 +81,7 @@ impl Caller {
         &self.grant.key.principal_id
     }
 
-    /// Returns the author of what it records: its agent with its key's principal.
+    /// Returns the author of its records: its agent with its key's principal.
     #[must_use]
     pub fn author(&self) -> Author<'_> {
         Author { agent: &self.agent, principal: self.principal() }

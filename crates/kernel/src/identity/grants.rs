@@ -48,7 +48,7 @@ pub struct Grant {
     by_token: bool,
     /// The limits of the key.
     pub(crate) limits: Arc<Limits>,
-    /// What its principal uses at this server, with all its keys.
+    /// Use of its principal at this server, with all its keys.
     pub(crate) usage: Arc<Usage>,
 }
 
@@ -77,7 +77,7 @@ impl Grant {
         }
     }
 
-    /// Counts what the grant uses for its principal.
+    /// Counts the grant's use for its principal.
     #[must_use]
     pub(crate) fn counted(self, quotas: &Quotas) -> Self {
         let usage = quotas.usage(&self.key.principal_id);

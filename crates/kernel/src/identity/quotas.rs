@@ -2,7 +2,7 @@
 //!
 //! Each server has a copy of the limits and of who is over its storage, so a check costs no query, and without any limit no
 //! lock either. A change renews the copy of its own server before it is answered; the others learn of it by the look-around
-//! (`due::look`), within half a second. `usage.rs` has what is in use at this server, `storage.rs` counts what is stored.
+//! (`due::look`), within half a second. `usage.rs` has the use at this server, `storage.rs` counts the stored bytes.
 //! An admin's key is counted like any other and never refused: it must be able to lift a quota.
 
 pub mod storage;
@@ -174,7 +174,7 @@ impl Quotas {
     /// Takes bytes of the minute for a principal and its teams.
     ///
     /// # Errors
-    /// The minute's bytes of one of them are used up; what comes before it has been charged.
+    /// The minute's bytes of one of them are used up; those before it have been charged.
     pub fn take(&self, grant: &Grant, bytes: u64) -> Result<(), Box<Exceeded>> {
         if !self.counts_bytes() {
             return Ok(());
@@ -193,7 +193,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// Takes bytes that a session has read, for a principal and its teams: what is too much delays its next requests.
+    /// Takes bytes that a session has read, for a principal and its teams: an excess delays its next requests.
     pub fn charge(&self, grant: &Grant, bytes: u64) {
         if !self.counts_bytes() {
             return;
@@ -270,7 +270,7 @@ impl Quotas {
     /// A database error; a stored value is invalid.
     pub async fn refresh(&self, ctx: &Ctx) -> Outcome<()> {
         let mut conn = ctx.pool.acquire().await?;
-        // The numbers first: what changes meanwhile is found again.
+        // The numbers first: a concurrent change is found again.
         let known = sqlx::query!(
             r#"-- quotas::seen
              SELECT greatest((SELECT coalesce(max(changed_seq), 0) FROM quotas),
@@ -391,7 +391,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, subject: Subject) -> Outcome<QuotaV
     })
 }
 
-/// Sets the limits of a principal or a team; what is not set has the server's default again.
+/// Sets the limits of a principal or a team; a limit that is not set has the server's default again.
 ///
 /// # Errors
 /// The scope `admin` is missing; a value is too large; the principal or the team does not exist.
@@ -425,7 +425,7 @@ pub async fn put(
     get(ctx, caller, subject).await
 }
 
-/// Takes back what was set for a team that is removed.
+/// Takes back the limits of a team that is removed.
 ///
 /// # Errors
 /// A database error.

@@ -1,4 +1,4 @@
-//! What entries refer to, as far as the agent may still read it. Content is never stored in an inbox.
+//! The objects that entries refer to, as far as the agent may still read them. Content is never stored in an inbox.
 
 use std::collections::HashMap;
 use std::str::FromStr as _;
@@ -19,7 +19,7 @@ use crate::channels;
 use crate::messages;
 use crate::{Caller, Outcome};
 
-/// What an entry refers to, at the moment of reading.
+/// The object of an entry, at the moment of reading.
 #[derive(Debug, Clone)]
 pub enum Content {
     /// A message.
@@ -43,7 +43,7 @@ fn scope(kind: EntryKind) -> Scope {
     }
 }
 
-/// Loads what these entries of an agent's inbox refer to, in their order.
+/// Loads the objects of these entries of an agent's inbox, in their order.
 pub(super) async fn load(
     conn: &mut PgConnection,
     caller: &Caller,

@@ -1,6 +1,6 @@
 //! The follower: writes entries of inboxes behind the logs, the ends of jobs and the mailboxes. Table `inbox_cursor`.
 //!
-//! One server at a time reads what is after the position, adds entries, and moves the position in the same transaction. A
+//! One server at a time reads on from the position, adds entries, and moves the position in the same transaction. A
 //! crash repeats a step or continues after it; each entry is added once either way.
 
 use std::collections::HashMap;
@@ -85,7 +85,7 @@ pub async fn step(ctx: &Ctx, mailboxes: Option<&[String]>) -> Outcome<Step> {
         tx.commit().await?;
         return Ok(Step::Idle);
     }
-    // What has a number is committed, so the reads that follow see all entries of these parts.
+    // Parts have numbers only after their commit, so the reads that follow see all of their entries.
     let parts = Parts::after(&mut tx, cursor.logs, ENTRIES).await?;
     let (ends, jobs_reached, more_jobs) = mail::ends_of_jobs(&mut tx, cursor.jobs).await?;
     let new_mail = match mailboxes {
@@ -130,7 +130,7 @@ fn over(items: &[Item]) -> Option<GlobalPosition> {
     })
 }
 
-/// What was done in a step.
+/// The result of [`enter`].
 #[derive(Debug, Default)]
 struct Entered {
     /// Agents that got entries.

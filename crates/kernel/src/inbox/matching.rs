@@ -56,7 +56,7 @@ const ASSIGNMENTS: [Kind; 3] = [Kind::AgentAssigned, Kind::AgentUnassigned, Kind
 /// Events of loops and storms that their agents learn of. Those on closed channels name no agents.
 const LOOPS: [Kind; 2] = [Kind::LoopFound, Kind::LoopCleared];
 
-/// Where an item was read, so that an inbox gets what came after its opening only.
+/// Where an item was read, so that an inbox gets only items from after its opening.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Origin {
     /// The logs.
@@ -67,7 +67,7 @@ pub(super) enum Origin {
     Mail,
 }
 
-/// What decides the level of an item, as an owned [`Source`].
+/// The source of an item, which decides its level: an owned [`Source`].
 #[derive(Debug, Clone)]
 pub(super) enum ItemSource {
     Message { message_type: MessageType, is_directed: bool, asked: Option<Attention> },
@@ -93,7 +93,7 @@ pub(super) struct Item {
     pub expires_at: Option<Timestamp>,
 }
 
-/// A message's address, and what decides the level of its entries.
+/// An item with the place and the address of its record.
 struct Addressed {
     place: GlobalPosition,
     item: Item,
@@ -117,7 +117,7 @@ pub(super) async fn items(ctx: &Ctx, conn: &mut PgConnection, parts: &Parts) -> 
             one.item.agents.sort_unstable();
             one.item.agents.dedup();
         }
-        // What an agent does itself is no news for it.
+        // An agent's own action is no news for it.
         let sender = one.item.sender.clone();
         one.item.agents.retain(|agent| Some(agent) != sender.as_ref());
     }
@@ -229,7 +229,7 @@ async fn events(conn: &mut PgConnection, parts: &Parts) -> Outcome<Vec<Addressed
     Ok(found)
 }
 
-/// Returns what an event is about: kind, agents, id of the object, and what happened.
+/// Returns the subject of an event: kind, agents, id of the object, and what happened.
 fn subject(
     event_type: &str,
     intent: IntentId,

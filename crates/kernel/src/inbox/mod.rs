@@ -1,8 +1,8 @@
-//! Inboxes of agents: references to what reaches an agent, with a level of attention and a position per reader.
+//! Inboxes of agents: references to all that reaches an agent, with a level of attention and a position per reader.
 //!
 //! `follower.rs` reads the logs behind their writers and writes entries; `matching.rs` finds whom a record is for;
-//! `reading.rs` returns entries with what they refer to, as far as the agent may still read it; `looking.rs` shows an inbox from
-//! outside and changes nothing; `rows.rs` and `readers.rs` have the rows.
+//! `reading.rs` returns entries with their objects, as far as the agent may still read them; `looking.rs` shows an
+//! inbox from outside and changes nothing; `rows.rs` and `readers.rs` have the rows.
 //! The levels, quiet hours and digests are decided in `entente_domain::inbox`.
 
 mod contents;
@@ -33,7 +33,7 @@ pub use rows::Entry;
 pub struct Inbox {
     /// The agent.
     pub agent: String,
-    /// What it set.
+    /// Its settings.
     pub settings: Settings,
     /// When it was opened.
     pub opened_at: Timestamp,
@@ -78,8 +78,8 @@ pub async fn put(ctx: &Ctx, caller: &Caller, agent: &str, settings: &Settings) -
 
 /// Opens the agent's inbox with the usual settings, unless it is open.
 ///
-/// The first read does so. It must not be called within a transaction, because the inbox begins with what is sent after this
-/// call.
+/// The first read does so. It must not be called within a transaction, because the inbox begins with the first item
+/// after this call.
 ///
 /// # Errors
 /// The agent is not the caller's.
@@ -121,7 +121,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, agent: &str) -> Outcome<(Inbox, Vec
     Ok((inbox, readers))
 }
 
-/// Closes an inbox: its entries and readers are deleted. What it referred to stays.
+/// Closes an inbox: its entries and readers are deleted. The entries' objects stay.
 ///
 /// # Errors
 /// It is not open, or not the caller's.

@@ -30,7 +30,7 @@ const STEP: usize = 16;
 /// Age after which a reader's last use is stored anew: it is kept for a month, and a poll should write nothing.
 const USE_NOTED: TimeDelta = TimeDelta::hours(1);
 
-/// What to read.
+/// A request for a page.
 #[derive(Debug, Clone)]
 pub struct ReadAsk {
     /// Name of the reader; [`USUAL_READER`] if there is none.
@@ -45,14 +45,14 @@ pub struct ReadAsk {
     pub limit: u32,
 }
 
-/// An entry with what it refers to.
+/// An entry with its object.
 #[derive(Debug, Clone)]
 pub struct ShownEntry {
     /// The entry.
     pub entry: Entry,
     /// Its level at the moment.
     pub attention: Attention,
-    /// What it refers to.
+    /// The object that it refers to.
     pub content: Content,
 }
 
@@ -69,7 +69,7 @@ pub struct InboxPage {
     pub digest: Digest,
     /// The newest entry of each source of the digest.
     pub newest_of: Vec<ShownEntry>,
-    /// Position after the page: what to mark seen, and where to read on.
+    /// Position after the page, to mark seen and to read on from.
     pub next: InboxCursor,
     /// Number of entries after the page's beginning that expired or were evicted.
     pub missed: i64,
@@ -209,7 +209,7 @@ async fn again(
     rows::rung(conn, unseen, from, i64::from(ask.limit)).await
 }
 
-/// Loads what entries refer to, up to a number and a size; returns them, and whether some are left.
+/// Loads the objects of entries, up to a number and a size; returns the entries with them, and whether some are left.
 pub(super) async fn show(
     conn: &mut PgConnection,
     ctx: &Ctx,

@@ -1,4 +1,4 @@
-//! What time does to inboxes: entries that nobody has seen ring again, and old entries and readers go.
+//! Sweeps of inboxes: entries that nobody has seen ring again, and old entries and readers go.
 
 use chrono::TimeDelta;
 use entente_domain::inbox::{EntryKind, KEPT_SECONDS, RINGS, Ring};

@@ -194,7 +194,7 @@ impl Writing<'_> {
         over.filter(|c| self.messages.iter().any(|m| marks(&m, c))).map(|c| c.id.uuid()).collect()
     }
 
-    /// Like [`Self::write`], without messages and what belongs to them: with fewer parts the statement costs less.
+    /// Like [`Self::write`], without the parts for messages: with fewer of them the statement costs less.
     async fn write_events(&self, conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<Uuid>> {
         let texts = EventTexts::of(&self.events)?;
         let passed = sqlx::query_scalar!(
@@ -401,7 +401,7 @@ macro_rules! save_statement {
     };
 }
 
-/// Writes what was recorded in logs whose intents are locked, and stores responses, in one statement.
+/// Writes the events recorded in the logs of locked intents, and stores responses, in one statement.
 ///
 /// A new log is written only if the intent has no end yet: the index `intent_clock_by_block` would take a second one, in
 /// another block.

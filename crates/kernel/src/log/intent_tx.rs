@@ -54,9 +54,9 @@ enum Hold<'a> {
     Shared(&'a mut PgConnection),
 }
 
-/// What an operation of a batch leaves behind.
+/// The state that an operation of a batch leaves behind.
 pub(crate) struct Left {
-    /// The intent's log with what the operation recorded.
+    /// The intent's log with the events that the operation recorded.
     pub log: IntentLog,
     /// Costs for the budgets that pay them.
     pub charges: Vec<Charge>,
@@ -244,7 +244,7 @@ impl<'a> IntentTx<'a> {
         Ok(Some(serde_json::from_str(&earlier.outcome)?))
     }
 
-    /// Charges a cost to the budgets that pay it, at the end of the transaction: it locks what many share.
+    /// Charges a cost to the budgets that pay it, at the end of the transaction: it locks rows that many share.
     pub fn charge(&mut self, charge: Charge) {
         self.charges.push(charge);
     }

@@ -28,7 +28,7 @@ pub struct SentMessages {
     pub count: i64,
 }
 
-/// Adds messages by their senders and times, and deletes what is too old for charts.
+/// Adds messages by their senders and times, and deletes days that are too old for charts.
 pub(super) async fn add<'a>(
     conn: &mut PgConnection,
     sent: impl Iterator<Item = (&'a str, Timestamp)>,

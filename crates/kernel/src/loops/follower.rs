@@ -1,7 +1,7 @@
-//! The follower: reads committed messages, and what agents are given to do, in the order over all logs, and computes lineages,
-//! steps against them, and holds.
+//! The follower: reads committed messages, and the work given to agents, in the order over all logs, and computes
+//! lineages, steps against them, and holds.
 //!
-//! One server at a time reads what is after the position, and moves it in the same transaction: a crash repeats a step or
+//! One server at a time reads on from the position, and moves it in the same transaction: a crash repeats a step or
 //! continues after it, and each message counts once. Events are left in a table by the same transaction, because the
 //! follower holds no intent's lock; [`announce`] moves them into the logs, once each.
 
@@ -84,7 +84,7 @@ pub async fn step(ctx: &Ctx, entries: i64) -> Outcome<Step> {
         return Ok(Step::Busy);
     }
     let Some(cursor) = rows::cursor(&mut tx).await? else {
-        // What was said before anybody looked is no evidence.
+        // Messages from before anybody looked are no evidence.
         rows::move_cursor(&mut tx, Some(ends.logs)).await?;
         tx.commit().await?;
         return Ok(Step::Idle);
@@ -173,7 +173,7 @@ async fn hear(
     rows::save(conn, kept).await
 }
 
-/// Collects what is written of a talk.
+/// Collects the changes of a talk.
 pub(super) fn keep(kept: &mut TalkChanges, intent: IntentId, mut talk: Talk, policy: &LoopPolicy) {
     kept.news.extend(talk.take_news().iter().map(|news| {
         let (kind, payload) = event(news);
@@ -213,7 +213,7 @@ impl Heard<'_> {
     }
 }
 
-/// What messages and work refer to.
+/// The channels and people that messages and work refer to.
 struct Known {
     channels: HashMap<ChannelId, Channel>,
     people: HashSet<String>,

@@ -39,7 +39,7 @@ impl Default for LoopHolds {
 struct Held {
     hold: Hold,
     pace: TimeDelta,
-    /// Milliseconds since 1970: this server counts what it lets through before the follower has read it.
+    /// Milliseconds since 1970: this server counts the messages that it lets through before the follower has read them.
     next: AtomicI64,
 }
 
@@ -83,7 +83,7 @@ impl LoopHolds {
     /// A database error; a stored value is invalid.
     pub async fn refresh(&self, ctx: &Ctx) -> Outcome<()> {
         let mut conn = ctx.pool.acquire().await?;
-        // The version first: what changes meanwhile is found again.
+        // The version first: a concurrent change is found again.
         let version = rows::holds_version(&mut conn).await?;
         let found = rows::holds(&mut conn, None).await?;
         drop(conn);

@@ -1,7 +1,8 @@
-//! Loops and storms among agents: lineages of messages, the policies of intents, and what follows.
+//! Loops and storms among agents: lineages of messages, the policies of intents, and the steps that follow.
 //!
-//! `follower.rs` reads messages, and `works.rs` what agents are given to do, behind their writers; nothing is added to a
-//! send but one look at a copy in memory (`holds.rs`). `days.rs` counts the messages for charts. What a loop is, and who may go on, is decided in `entente_domain::loops`.
+//! `follower.rs` reads messages, and `works.rs` the work given to agents, behind their writers; nothing is added to a
+//! send but one look at a copy in memory (`holds.rs`). `days.rs` counts the messages for charts.
+//! `entente_domain::loops` decides what a loop is, and who may go on.
 
 mod days;
 pub mod follower;
@@ -65,7 +66,7 @@ pub async fn policy(ctx: &Ctx, caller: &Caller, intent: IntentId) -> Outcome<Int
     Ok(IntentLoopPolicy { effective: given.clone().over(&ctx.settings.loops), given })
 }
 
-/// Sets the policy of an intent. One that is off forgets what is known of the intent's talk.
+/// Sets the policy of an intent. One that is off forgets the intent's talk.
 ///
 /// # Errors
 /// The caller does not manage the intent; the policy is invalid.
@@ -158,7 +159,7 @@ async fn read(
     rows::lineages(&mut conn, intent, viewer, one, before, state, i64::from(limit)).await
 }
 
-/// Lets a lineage go on: its agents are free, and what was said until now is no evidence any more.
+/// Lets a lineage go on: its agents are free, and the messages until now are no evidence any more.
 ///
 /// # Errors
 /// The caller does not manage the intent; there is no such lineage, or nothing is done about it.
@@ -182,7 +183,7 @@ pub async fn release(ctx: &Ctx, caller: &Caller, intent: IntentId, id: LineageId
     shown.into_iter().next().ok_or_else(|| not_found("lineage"))
 }
 
-/// Writes a talk that somebody has changed, and records what that ends; returns whether the holds have changed.
+/// Writes a talk that somebody has changed, and records the lineages that end; returns whether the holds have changed.
 async fn keep(work: &mut IntentTx<'_>, by: &str, mut talk: Talk, policy: &LoopPolicy) -> Outcome<bool> {
     for news in talk.take_news() {
         let (kind, payload) = follower::event(&news);

@@ -38,7 +38,7 @@ pub struct ShownLineage {
     pub pairs: Vec<Pair>,
     /// State.
     pub state: LineageState,
-    /// What is wrong with it, or was.
+    /// The cause of its loop or storm, present or past.
     pub cause: Option<LoopCause>,
     /// When its first message was sent.
     pub first_at: Timestamp,
@@ -54,7 +54,7 @@ pub(super) struct StoredHold {
     pub slow_seconds: i64,
 }
 
-/// What is written after messages were heard.
+/// The changes to write after messages were heard.
 #[derive(Debug, Default)]
 pub(super) struct TalkChanges {
     /// All intents of the following members.

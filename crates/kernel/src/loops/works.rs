@@ -1,5 +1,5 @@
-//! What agents are given to do, for the lineages of messages: tasks that somebody else delegates to them, parts of intents that are
-//! handed over, and jobs that their workers claim. A task that an agent takes by itself is nobody's gift.
+//! Work given to agents, for the lineages of messages: tasks that somebody else delegates to them, parts of intents
+//! that are handed over, and jobs that their workers claim. A task that an agent takes by itself is nobody's gift.
 
 use std::collections::HashMap;
 

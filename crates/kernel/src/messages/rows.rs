@@ -161,7 +161,7 @@ pub async fn expired_between(
     Ok(count)
 }
 
-/// What a channel still has around a position of its intent's log.
+/// The bounds of a channel's messages around a position of its intent's log.
 pub(crate) struct Around {
     /// Number of the last message up to the position.
     pub number: Option<i64>,
@@ -169,7 +169,7 @@ pub(crate) struct Around {
     pub oldest_seq: Option<i64>,
 }
 
-/// Returns what a channel has around a position; messages up to the number `floor` are evicted.
+/// Returns the bounds of a channel's messages around a position; messages up to the number `floor` are evicted.
 ///
 /// # Errors
 /// A database error.

@@ -31,16 +31,16 @@ pub struct ContactAsk {
     pub address: Address,
     /// A name for it.
     pub label: Option<String>,
-    /// What it is told, and when.
+    /// The topics and times of its notifications.
     pub settings: ContactSettings,
 }
 
-/// A change of a contact point; what is `None` stays.
+/// A change of a contact point; members that are `None` stay.
 #[derive(Debug, Clone, Default)]
 pub struct ContactChange {
     /// Its name.
     pub label: Option<String>,
-    /// What it is told, and when.
+    /// The topics and times of its notifications.
     pub settings: Option<ContactSettings>,
     /// Whether it is told at all.
     pub active: Option<bool>,

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!  a question, a held task, a ring ──► queue ──► one lease per contact point ──► sender ──► mail server, receivers
-//!  (in the transaction of the change)            what still waits, in one message
+//!  (in the transaction of the change)            all that still waits, in one message
 //! ```
 //!
 //! `contact_points.rs` has the operations on contact points, `rows.rs` their rows with the leases and the health of the
-//! receivers, `queue.rs` what each is to be told, `rings.rs` what wakes in people's inboxes, `sending.rs` the work of the
-//! sender (`src/background/notify.rs`). The times and words are in `entente_domain::notifications`.
+//! receivers, `queue.rs` the notifications for each, `rings.rs` the entries that wake in people's inboxes, `sending.rs`
+//! the work of the sender (`src/background/notify.rs`). The times and words are in `entente_domain::notifications`.
 //!
 //! A contact point sees by its person, not by a key ([ADR 28](../../../../docs/adr/0028-told-by-the-person.md)): a
 //! notification says that something waits for this person, and the hooks of the protocols are asked whether it still does when
@@ -95,14 +95,14 @@ impl<'a> Audience<'a> {
 pub struct Told<'a> {
     /// Whom.
     pub audience: Audience<'a>,
-    /// What it is about.
+    /// The occasion.
     pub occasion: Occasion<'a>,
     /// Id of the object, which the topic's protocol knows.
     pub subject: &'a str,
 }
 
-/// Queues notifications for the contact points that want them, in the transaction of what happened. Returns whether there is
-/// any; then the caller wakes the sender after the commit.
+/// Queues notifications for the contact points that want them, in the transaction of the change. Returns whether there
+/// is any; then the caller wakes the sender after the commit.
 ///
 /// # Errors
 /// A database error.

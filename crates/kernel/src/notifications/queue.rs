@@ -1,4 +1,4 @@
-//! The queue: what each contact point is to be told. Table `notifications`.
+//! The queue: the notifications for each contact point. Table `notifications`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::ContactId;
@@ -87,7 +87,7 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// Returns what it is about; `None` if it is about the contact point itself.
+    /// Returns its occasion; `None` if it is about the contact point itself.
     pub fn occasion(&self) -> Option<Occasion<'_>> {
         let Reason::Topic(topic) = self.reason else { return None };
         Some(Occasion { topic, agent: self.agent.as_deref(), deadline: self.deadline })

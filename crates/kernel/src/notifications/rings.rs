@@ -58,7 +58,7 @@ pub(crate) fn subject(opened_at: Timestamp, place: i64) -> String {
 }
 
 /// Returns those of these entries ([`subject`]) of a person's inbox that should still wake, as they are told. Senders and
-/// contents are left to the page, which shows what the person may read then.
+/// contents are left to the page, which shows only those that the person may read then.
 pub(crate) async fn items(
     ctx: &Ctx,
     person: &str,

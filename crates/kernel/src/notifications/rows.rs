@@ -20,7 +20,7 @@ pub struct Contact {
     pub address: Address,
     /// Name that the person gave it.
     pub label: Option<String>,
-    /// What it is told, and when.
+    /// The topics and times of its notifications.
     pub settings: ContactSettings,
     /// When it was created.
     pub created_at: Timestamp,
@@ -54,7 +54,7 @@ pub struct ContactHealth {
 }
 
 impl Contact {
-    /// Returns whether it is told of what waits.
+    /// Returns whether it is told of waiting items.
     #[must_use]
     pub fn is_told(&self) -> bool {
         self.confirmed_at.is_some() && self.disabled.is_none()
@@ -147,7 +147,7 @@ pub(super) async fn of_person(conn: &mut PgConnection, person: &str) -> Outcome<
     rows.into_iter().map(Contact::try_from).collect()
 }
 
-/// Loads those contact points of these people that are told of what waits.
+/// Loads those contact points of these people that are told of waiting items.
 pub(super) async fn told(conn: &mut PgConnection, people: &[&str]) -> Outcome<Vec<Contact>> {
     let rows = select!(
         "contact_points::told",
@@ -159,7 +159,7 @@ pub(super) async fn told(conn: &mut PgConnection, people: &[&str]) -> Outcome<Ve
     rows.into_iter().map(Contact::try_from).collect()
 }
 
-/// Loads all contact points that are told of what waits.
+/// Loads all contact points that are told of waiting items.
 pub(super) async fn told_all(conn: &mut PgConnection) -> Outcome<Vec<Contact>> {
     let rows = select!(
         "contact_points::told_all",
@@ -207,7 +207,7 @@ pub(super) async fn insert(conn: &mut PgConnection, contact: &Contact) -> Outcom
     Ok(())
 }
 
-/// Stores what its person changes: label, settings, confirmation, whether it is disabled.
+/// Stores the members that its person changes: label, settings, confirmation, whether it is disabled.
 pub(super) async fn save(conn: &mut PgConnection, contact: &Contact) -> Outcome<()> {
     sqlx::query!(
         "-- contact_points::save

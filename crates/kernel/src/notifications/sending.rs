@@ -1,6 +1,6 @@
-//! The work of the sender (`src/background/notify.rs`): claims contact points that are due, asks what still waits for their
-//! people, and records what became of a message. No transaction is open while a message is sent; a lease ends by itself when
-//! its server dies, so a message may be sent twice, and is never lost.
+//! The work of the sender (`src/background/notify.rs`): claims contact points that are due, asks which items still wait
+//! for their people, and records the outcome of a message. No transaction is open while a message is sent; a lease ends
+//! by itself when its server dies, so a message may be sent twice, and is never lost.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub enum Batch {
 pub struct Outgoing {
     /// To whom.
     pub contact: Contact,
-    /// What to say.
+    /// Its content.
     pub batch: Batch,
     /// Name of the message that is the same in every attempt, for receivers that drop repetitions.
     pub id: String,
@@ -77,8 +77,9 @@ pub async fn claim(
     rows::claim(&ctx.pool, node, &kinds, ctx.now(), lasting, limit).await
 }
 
-/// Loads the next message of a lease: everything due that still waits for the person. What does not is dropped, and what quiet
-/// hours hold back becomes due at their end. `None` if there is nothing to send, or the contact point is switched off.
+/// Loads the next message of a lease: everything due that still waits for the person. Items that no longer wait are
+/// dropped, and those that quiet hours hold back become due at their end. `None` if there is nothing to send, or the
+/// contact point is switched off.
 ///
 /// # Errors
 /// A database error.
@@ -156,7 +157,7 @@ async fn waiting(ctx: &Ctx, person: &str, due: &[Due]) -> Outcome<HashMap<(Topic
     Ok(found)
 }
 
-/// Records that a message was taken, and queues the reminders of what it told.
+/// Records that a message was taken, and queues the reminders of its items.
 ///
 /// # Errors
 /// A database error.
@@ -173,7 +174,7 @@ pub async fn sent(ctx: &Ctx, lease: &ContactLease, outgoing: &Outgoing) -> Outco
             reminders.push(queue::New::of_occasion(contact.id, occasion, &one.subject, one.step + 1, at));
         }
     }
-    // What waits is told right after the message that confirms or tries the contact point.
+    // Waiting items are told right after the message that confirms or tries the contact point.
     let is_about_itself = outgoing.due.iter().all(|one| one.topic().is_none());
     let health = &mut contact.health;
     (health.failures, health.failing_since, health.last_sent_at) = (0, None, Some(now));

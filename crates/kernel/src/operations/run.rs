@@ -17,7 +17,7 @@ use crate::log::guarded_write;
 use crate::log::writer::IntentLog;
 use crate::{AppError, Ctx, IntentTx, Outcome, Tx, charges as shared};
 
-/// What the operations so far have left to write at the end.
+/// The logs, responses, charges and rows that the operations so far have left to write at the end.
 #[derive(Default)]
 struct Written {
     logs: HashMap<IntentId, IntentLog>,
@@ -141,7 +141,7 @@ impl Written {
         Some(Earlier { fingerprint: twin.fingerprint.clone(), outcome: twin.outcome.clone() })
     }
 
-    /// Writes what is left, and returns the logs that have advanced.
+    /// Writes the rest, and returns the logs that have advanced.
     async fn finish(mut self, ctx: &Ctx, conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<IntentLog>> {
         self.deferred.write(conn).await?;
         let logs: Vec<IntentLog> = self.logs.into_values().filter(IntentLog::has_advanced).collect();

@@ -1,4 +1,4 @@
-//! Sums by day: what was done and what failed, and how long answers took.
+//! Sums by day: ended jobs by status, and how long answers took.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;

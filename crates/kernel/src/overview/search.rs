@@ -1,4 +1,4 @@
-//! The search for intents, and what happened to an agent.
+//! The search for intents, and the history of an agent.
 
 use std::cmp::Reverse;
 
@@ -78,7 +78,7 @@ pub async fn find_intents(ctx: &Ctx, caller: &Caller, search: &IntentSearch) -> 
     Ok(found.collect())
 }
 
-/// Lists what happened to an agent, newest first: registrations and changes of its status, of which each has an author.
+/// Lists the history of an agent, newest first: registrations and changes of its status, of which each has an author.
 ///
 /// Empty unless the caller may speak for the agent or is an admin: others see its present status alone.
 ///

@@ -100,7 +100,7 @@ pub async fn change(
     edit(ctx, caller, id, once, |before| before.changed(change)).await
 }
 
-/// Closes a budget; what is reserved of it can still be settled.
+/// Closes a budget; its reservations can still be settled.
 ///
 /// # Errors
 /// The scope `admin` is missing; the budget does not exist or is closed already.
@@ -189,7 +189,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: BudgetId) -> Outcome<Usage> {
     own.into_iter().find(|usage| usage.budget.id == id).ok_or_else(|| not_found("budget"))
 }
 
-/// Returns the budgets that pay for what the caller does itself, with their use in the present window.
+/// Returns the budgets that pay for the caller's own acts, with their use in the present window.
 ///
 /// # Errors
 /// A database error; a stored value is invalid.
@@ -197,8 +197,8 @@ pub async fn own(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Usage>> {
     charges::of_act(&mut *ctx.pool.acquire().await?, &caller.act(None), ctx.now()).await
 }
 
-/// Lists budgets with their use in the present window, oldest first: admins see all, others those that pay for what
-/// they do themselves.
+/// Lists budgets with their use in the present window, oldest first: admins see all, others those that pay for
+/// their own acts.
 ///
 /// # Errors
 /// A database error; a stored value is invalid.
@@ -223,7 +223,7 @@ pub async fn list(
 }
 
 /// Lists the open budgets with their use in the present window, ordered by their scopes: admins see all, others those that
-/// pay for what they do themselves. `after` is the last budget of the previous page.
+/// pay for their own acts. `after` is the last budget of the previous page.
 ///
 /// # Errors
 /// The budget `after` does not exist; a database error; a stored value is invalid.
@@ -287,8 +287,8 @@ pub async fn reached(ctx: &Ctx, usage: &Usage) -> Outcome<Vec<(u32, Timestamp)>>
     Ok(rows.into_iter().filter_map(|row| Some((u32::try_from(row.percent).ok()?, row.reached_at))).collect())
 }
 
-/// Loads the budgets of an intent with their use in the present window, for an admin: what all agents spend on it is not
-/// shown to each of them, here as in the list.
+/// Loads the budgets of an intent with their use in the present window, for an admin: the spending of all agents on it
+/// is not shown to each of them, here as in the list.
 ///
 /// # Errors
 /// A database error; a stored value is invalid.
@@ -391,7 +391,7 @@ pub(super) fn require_reading(caller: &Caller) -> Result<(), Refusal> {
 }
 
 impl Caller {
-    /// What the caller itself does now, for an intent if one is named.
+    /// Returns the caller's own act now, for an intent if one is named.
     #[must_use]
     pub fn act(&self, intent: Option<IntentId>) -> Act {
         Act {

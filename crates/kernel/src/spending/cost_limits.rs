@@ -1,5 +1,5 @@
-//! Cost limits of intents (RFC-0013 `max_cost`): what was spent on an intent and what is reserved for it, by its jobs and by
-//! calls that belong to no job, stays within the limit. Each unit is counted separately.
+//! Cost limits of intents (RFC-0013 `max_cost`): the amounts spent on an intent and reserved for it, by its jobs and by
+//! calls that belong to no job, stay within the limit. Each unit is counted separately.
 
 use std::collections::{BTreeMap, BTreeSet};
 

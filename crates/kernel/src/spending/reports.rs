@@ -1,4 +1,4 @@
-//! Reports of what was spent. Table `spend`.
+//! Reports of costs. Table `spend`.
 
 use entente_domain::amounts::Amount;
 use entente_domain::clock::Timestamp;
@@ -14,7 +14,7 @@ use crate::{Caller, Ctx, Outcome};
 /// Maximum number of lines of a report.
 pub const LINES: usize = 10_000;
 
-/// What a report is divided by.
+/// The division of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "any of them may be combined")]
 pub struct Division {
@@ -30,7 +30,7 @@ pub struct Division {
     pub day: bool,
 }
 
-/// What a report is of.
+/// A request for a report.
 #[derive(Debug, Clone)]
 pub struct ReportAsk {
     /// Costs from this time on.
@@ -41,7 +41,7 @@ pub struct ReportAsk {
     pub time_zone: String,
     /// Costs of this subject alone.
     pub scope: Option<Subject>,
-    /// What it is divided by.
+    /// Its division.
     pub by: Division,
 }
 
@@ -66,8 +66,8 @@ pub struct Line {
     pub count: i64,
 }
 
-/// Reports what was spent: admins see everybody's costs, others those of their own principal. The largest sums come
-/// first in each unit and day; at most 10,000 lines.
+/// Reports costs: admins see everybody's, others those of their own principal. The largest sums come first in each unit
+/// and day; at most 10,000 lines.
 ///
 /// # Errors
 /// The time zone is unknown; a database error; a stored value is invalid.
@@ -132,8 +132,8 @@ pub async fn report(ctx: &Ctx, caller: &Caller, ask: &ReportAsk) -> Outcome<Vec<
         .collect()
 }
 
-/// What a budget will have spent at the end of its window, if it goes on as since the window's beginning; `None` without
-/// an end or within its first hundredth.
+/// Forecasts the spending of a budget by the end of its window, if it goes on as since the window's beginning; `None`
+/// without an end or within its first hundredth.
 #[must_use]
 pub fn forecast(usage: &Usage, now: Timestamp) -> Option<Amount> {
     let length = (usage.ends_at? - usage.starts_at).num_milliseconds();

@@ -88,7 +88,7 @@ pub struct AllowedCall {
 pub struct Reservation {
     /// Its id.
     pub id: ReservationId,
-    /// Who spends, and for what.
+    /// The act that spends the amounts.
     pub act: Act,
     /// Job that the call is for.
     pub job_id: Option<JobId>,
@@ -218,7 +218,7 @@ async fn act(ctx: &Ctx, caller: &Caller, ask: &CallAsk) -> Outcome<Act> {
     Ok(act)
 }
 
-/// Who spends what a job costs.
+/// Returns the act that a job's costs are charged to.
 async fn act_of_job(conn: &mut PgConnection, job: JobId) -> Outcome<Option<Act>> {
     let row = sqlx::query!(
         "-- jobs::act\n SELECT owner, principal, agent, intent_id, key_id FROM jobs WHERE id = $1",
@@ -373,7 +373,7 @@ pub async fn settle(
     conclude(ctx, tx, found, Ending { cost: charge, ended_as, is_billed: true, trace: caller.trace }).await
 }
 
-/// The part of a cost that is above what was charged already.
+/// The part of a cost above the amount charged already.
 fn above(cost: &BTreeMap<String, Amount>, charged: &BTreeMap<String, Amount>) -> BTreeMap<String, Amount> {
     let rest = cost.iter().map(|(unit, amount)| {
         let before = charged.get(unit).copied().unwrap_or(Amount::ZERO);
@@ -384,7 +384,7 @@ fn above(cost: &BTreeMap<String, Amount>, charged: &BTreeMap<String, Amount>) ->
 
 /// How a reservation ends.
 struct Ending {
-    /// What is charged.
+    /// The amounts to charge.
     cost: BTreeMap<String, Amount>,
     ended_as: &'static str,
     /// Whether the cost is recorded as one of the intent as well.
@@ -392,7 +392,7 @@ struct Ending {
     trace: Option<Trace>,
 }
 
-/// Ends a reservation: charges its cost, gives back what is still reserved, and commits.
+/// Ends a reservation: charges its cost, gives back the reserved rest, and commits.
 async fn conclude(ctx: &Ctx, mut tx: Tx, mut found: Reservation, ending: Ending) -> Outcome<Reservation> {
     let now = ctx.now();
     let reserved = std::mem::replace(&mut found.amounts, ending.cost);

@@ -1,4 +1,4 @@
-//! Retention of what is spent: costs, past windows and thresholds of budgets, and ended reservations.
+//! Retention of spending: costs, past windows and thresholds of budgets, and ended reservations.
 
 use entente_domain::clock::earlier;
 

@@ -70,7 +70,7 @@ impl Stops {
         self.current().require_none(act)
     }
 
-    /// Returns the refusal of what a caller does for an intent, if that is stopped.
+    /// Returns the refusal of a caller's act for an intent, if that is stopped.
     ///
     /// `speaker` is the agent that the request names: a key that may act as others must not do it for a stopped one.
     #[must_use]
@@ -90,7 +90,7 @@ impl Stops {
     /// A database error; a stored value is invalid.
     pub async fn refresh(&self, ctx: &Ctx) -> Outcome<()> {
         let mut conn = ctx.pool.acquire().await?;
-        // The number first: what changes meanwhile is found again.
+        // The number first: a concurrent change is found again.
         let known = sqlx::query!(
             r#"-- stops::seen
              SELECT greatest((SELECT coalesce(max(changed_seq), 0) FROM stops),

@@ -19,7 +19,7 @@ pub enum Mailboxes {
     All,
 }
 
-/// What the follower is woken by.
+/// The signals that wake the follower.
 #[derive(Debug, Default)]
 pub struct InboxSignals {
     enabled: AtomicBool,

@@ -32,7 +32,7 @@ impl Shards {
     pub const NONE: Self = Self(0);
     /// All shards.
     pub const ALL: Self = Self(u64::MAX);
-    /// What every server wants.
+    /// The shards that every server wants.
     pub const LEAST: Self = Self(1 << SYSTEM);
 
     /// Returns the set of one key's shard.
@@ -104,11 +104,11 @@ pub fn shard(key: &WakeKey) -> u8 {
 
 #[derive(Debug)]
 struct Own {
-    /// What this server wants.
+    /// Shards that this server wants.
     wanted: Shards,
-    /// What was added since the last count.
+    /// Shards added since the last count.
     added: Shards,
-    /// What the last count found.
+    /// Shards that the last count found.
     counted: Shards,
 }
 
@@ -124,7 +124,7 @@ pub struct Interest {
     own: Mutex<Own>,
     widened: Notify,
     peers: Mutex<HashMap<NodeId, Peer>>,
-    /// What any other server wants.
+    /// Shards that any other server wants.
     others: AtomicU64,
 }
 
@@ -140,7 +140,7 @@ impl Default for Interest {
 }
 
 impl Interest {
-    /// Adds to what this server wants; [`Self::widened`] resolves if it is new.
+    /// Adds to the shards that this server wants; [`Self::widened`] resolves if some are new.
     pub fn add(&self, shards: Shards) {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         own.added = own.added.and(shards);
@@ -155,14 +155,14 @@ impl Interest {
         self.widened.notified().await;
     }
 
-    /// Returns what this server wants.
+    /// Returns the shards that this server wants.
     #[must_use]
     pub fn wanted(&self) -> Shards {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).wanted
     }
 
-    /// Counts anew what this server wants, by `count`, which returns what somebody waits for now. A shard is given up
-    /// after two counts without it, so that repeated requests do not announce it again and again.
+    /// Counts anew the shards that this server wants, by `count`, which returns those that somebody waits for now. A
+    /// shard is given up after two counts without it, so that repeated requests do not announce it again and again.
     pub fn recount(&self, count: impl FnOnce() -> Shards) {
         let before = {
             let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +183,7 @@ impl Interest {
         others != 0 && Shards(others).meets(Shards::of(key))
     }
 
-    /// Takes in what another server announced. It only adds: what a server no longer wants is read from its row.
+    /// Adds the shards that another server announced; its row says which ones it no longer wants.
     pub fn heard(&self, node: NodeId, wants: Shards) {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let peer = peers.entry(node).or_insert(Peer { wants: Shards::NONE, announced_at: None });

@@ -91,7 +91,7 @@ pub async fn subscribe(
     let id = EndpointId::mint(now, &*ctx.chance);
     let mut endpoint = Endpoint::subscribe(ask, id, caller.principal(), agent_id, now)?;
     endpoint.public_key = secret.public();
-    // It receives what comes after its own creation.
+    // It receives the records after its own creation.
     let created = work.log().next_seq();
     rows::insert(work.conn(), &endpoint, caller.grant.key.id, &secret, created).await?;
     if endpoint.kind == EndpointKind::Mailbox {
@@ -144,7 +144,7 @@ async fn scoped(
 
 /// Requires that the server may send to the URL, or that the caller may publish to the sink.
 ///
-/// Sinks are for operators: a broker is in the operator's own network, and others read what is published there.
+/// Sinks are for operators: a broker is in the operator's own network, and others read from it.
 fn check_target(ctx: &Ctx, caller: &Caller, ask: &EndpointAsk) -> Result<(), Refusal> {
     let Some(sink) = &ask.sink else { return check_url(ctx, ask.url.as_deref()) };
     caller.require(Scope::Admin)?;
@@ -443,8 +443,8 @@ pub(crate) async fn reachable(conn: &mut PgConnection, caller: &Caller, id: Endp
     found.ok_or_else(|| not_found("subscription"))
 }
 
-/// Loads an endpoint for an operation that changes it, or by which something is sent to it: what goes to a sink is an operator's
-/// decision.
+/// Loads an endpoint for an operation that changes it, or by which something is sent to it: an operator decides
+/// on deliveries to a sink.
 pub(crate) async fn changeable(conn: &mut PgConnection, caller: &Caller, id: EndpointId) -> Outcome<Stored> {
     let stored = reachable(conn, caller, id).await?;
     if stored.endpoint.sink().is_some() {

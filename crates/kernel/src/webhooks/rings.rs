@@ -1,6 +1,6 @@
 //! Rings of inboxes for webhooks: queued in the transaction that adds or rings an entry, and sent while the entry still rings.
 //!
-//! A ring has no content of what it is about: the receiver reads the inbox, which shows what the agent may read then.
+//! A ring has no content of its object: the receiver reads the inbox, which shows what the agent may read then.
 
 use std::collections::HashSet;
 

@@ -26,7 +26,7 @@ pub(super) fn routes(config: &mut Routes<'_>) {
     config.service(hand_over);
 }
 
-/// What to hand over, and to whom.
+/// The work to hand over, and the agent that takes over.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewHandover, example = json!({ "to": "agent.writer", "note": "Two sources are left to check.", "references": ["https://example.com/draft"] }))]
 pub struct NewHandoverBody {
@@ -34,12 +34,12 @@ pub struct NewHandoverBody {
     pub to: String,
     /// The agent that hands over; defaults to the acting one. Who manages the intent may pass on the work of others.
     pub from: Option<String>,
-    /// What the other agent should know: up to 16 KiB.
+    /// Note for the other agent: up to 16 KiB.
     pub note: Option<String>,
     /// State of the work: an object of up to 64 KiB.
     #[schema(value_type = Option<Object>)]
     pub state: Option<Box<RawValue>>,
-    /// Up to 100 ids or addresses of what the work refers to.
+    /// References of the work: up to 100 ids or addresses.
     #[serde(default)]
     pub references: Vec<String>,
     /// The tasks to hand over; defaults to all that the agent has on the intent.
@@ -84,7 +84,7 @@ impl From<HandedTask> for HandedTaskBody {
     }
 }
 
-/// What was handed over.
+/// The work that was handed over.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Handover)]
 pub struct HandoverBody {
@@ -123,8 +123,9 @@ impl HandoverBody {
 /// Hand work over to another agent
 ///
 /// Passes an agent's part of the intent on in one transaction: its assignment and role, its tasks and its leases, with a note, the
-/// state of the work and references, which the event `handover.made` has. Claims and fencing tokens are renewed: what the
-/// former agent still sends under the old ones is refused. The other agent finds the hand-over in its inbox and on its stream.
+/// state of the work and references, which the event `handover.made` has. Claims and fencing tokens are renewed:
+/// requests of the former agent under the old ones are refused. The other agent finds the hand-over in its inbox and on
+/// its stream.
 #[utoipa::path(operation_id = "hand_over", tag = "agents", request_body = NewHandoverBody, params(IdempotencyKey),
     responses((status = 200, description = "What was handed over", body = HandoverBody),
               (status = 403, description = "`forbidden`: the work is another agent's", body = ProblemBody),

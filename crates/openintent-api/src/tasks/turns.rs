@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::CreateBody;
 
-/// What is done with a task. The other actions concern other agents, whose records a turn does not lock.
+/// Action on a task. The other actions concern other agents, whose records a turn does not lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = TurnTaskVerb)]
@@ -30,7 +30,7 @@ enum StepVerb {
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = TurnTask, example = json!({ "verb": "complete", "task_id": "task_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "output": { "pages": 12 } }))]
 pub struct TurnTaskBody {
-    /// What to do.
+    /// The action.
     verb: StepVerb,
     /// The task; none with `create`.
     task_id: Option<String>,

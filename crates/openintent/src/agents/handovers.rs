@@ -21,7 +21,7 @@ use sqlx::PgConnection;
 use crate::Ctx;
 use crate::{leases, tasks};
 
-/// What was handed over.
+/// The work that was handed over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Handover {
     /// The intent.

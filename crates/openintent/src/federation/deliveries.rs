@@ -135,7 +135,7 @@ pub async fn receive(
     Ok(received)
 }
 
-/// Requires that neither the peer nor the agent is stopped. The peer may deliver later: what it sent is not rejected.
+/// Requires that neither the peer nor the agent is stopped. The peer may deliver later: its delivery is not rejected.
 fn require_unstopped(ctx: &Ctx, peer: &Peer, delivery: &Delivery) -> Result<(), Refusal> {
     let agents = delivery.agent_id.iter().chain([&peer.did]).cloned().collect();
     let act = Act { principal: peer.did.clone(), agents, ..Act::default() };

@@ -31,7 +31,7 @@ pub const WAIT_SECONDS: u32 = 25;
 /// Seconds for which a place lasts after its request was last seen.
 const PLACE: u32 = 10;
 
-/// How often a waiting request renews its place, and looks for what no wake-up told it.
+/// How often a waiting request renews its place, and looks for changes that no wake-up told it.
 const LOOK: Duration = Duration::from_secs(3);
 
 /// Maximum number of places on one intent: each acquisition reads them.
@@ -124,7 +124,7 @@ enum Progress {
 
 /// Why a turn comes later.
 struct Later {
-    /// What the client is told if its time is up.
+    /// Refusal for the client if its time is up.
     refusal: Refusal,
     /// When a lease in the way expires at the earliest.
     next: Option<Timestamp>,

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use crate::Ctx;
 use crate::messages::asks::Want;
 
-/// Time after which a wait is known to others: a hundred times what an answer takes.
+/// Time after which a wait is known to others: a hundred times the duration of an answer.
 const SHORT: Duration = Duration::from_millis(100);
 
 /// Seconds for which a wait is known after its call was last seen.

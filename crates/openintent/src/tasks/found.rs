@@ -1,4 +1,4 @@
-//! What operations on tasks decide by: tasks with what follows them, read for several operations at once.
+//! Tasks with their followers, by which operations decide, read for several operations at once.
 
 use entente_domain::ids::TaskId;
 use entente_domain::openintent::tasks::Task;
@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use super::links::{self, Following};
 use super::rows;
 
-/// A task as it is stored, with what follows it.
+/// A task as it is stored, with its followers.
 #[derive(Clone)]
 pub(super) struct Found {
     /// The task.
@@ -32,7 +32,7 @@ impl Found {
     }
 }
 
-/// Finds tasks with what follows them.
+/// Finds tasks with their followers.
 pub(super) async fn find(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<Found>> {
     let tasks = rows::load_all(conn, ids).await?;
     let mut following = links::following(conn, &tasks).await?;

@@ -28,7 +28,7 @@ pub(crate) async fn below(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Ve
     Ok(rows.into_iter().map(|row| (row.id.into(), list(row.depends_on))).collect())
 }
 
-/// What follows a task.
+/// Followers of a task.
 #[derive(Default)]
 pub(super) struct Following {
     /// The tasks that depend on it.
@@ -37,7 +37,7 @@ pub(super) struct Following {
     pub has_more: bool,
 }
 
-/// Returns what follows each of these tasks, in one query.
+/// Returns the followers of each of these tasks, in one query.
 pub(super) async fn following(
     conn: &mut PgConnection,
     tasks: &[Task],
@@ -64,7 +64,7 @@ pub(super) async fn following(
         .collect())
 }
 
-/// What may have to change when tasks end.
+/// Records that may have to change when tasks end.
 pub(super) struct Followers {
     /// Whether they have open channels.
     pub channels: bool,
@@ -74,7 +74,7 @@ pub(super) struct Followers {
     pub dependents: bool,
 }
 
-/// Returns what these tasks of an intent have that ends or continues with them; most have nothing, and one query tells.
+/// Returns which records end or continue with these tasks of an intent; most have none, and one query tells.
 ///
 /// It looks at the status of dependents last: by an index of open tasks PostgreSQL would walk all of them to find out that
 /// none depends on these.
@@ -101,7 +101,7 @@ pub(super) async fn followers(
     Ok(has)
 }
 
-/// Returns the pending tasks that depend on one of these; it finds them by what they depend on, as [`followers`].
+/// Returns the pending tasks that depend on one of these; it finds them by their dependencies, as [`followers`].
 pub(crate) async fn waiting_for(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<TaskId>> {
     let rows = sqlx::query_scalar!(
         "-- tasks::waiting_for

@@ -65,7 +65,7 @@ async fn step(ctx: &Ctx) -> Outcome<Option<HeardPage>> {
     if first.is_none() && load(&mut conn).await?.is_none() {
         return Ok(None);
     }
-    // Before the transaction: what it gives numbers to is committed before it is read here.
+    // Before the transaction: the numbers that it gives are committed before they are read here.
     order::advance(&mut conn).await?;
     drop(conn);
     let mut tx = ctx.pool.begin().await?;

@@ -228,7 +228,7 @@ impl FiringTx {
         let now = self.system_log.now();
         let trigger = &stored.trigger;
         let Some(owner) = owner(&mut self.tx, stored, now).await? else { return Ok(End::Powerless) };
-        // What is due while its owner is stopped is not made up for: the next due time fires again.
+        // A firing that is due while its owner is stopped is not made up for: the next due time fires again.
         let about = firing.source.map(|(intent, _)| intent).filter(|intent| *intent != IntentId::SYSTEM);
         if ctx.stops.objection(&owner, &trigger.agent_id, about).is_some() {
             return Ok(End::Skipped(SkipReason::Stopped, None));

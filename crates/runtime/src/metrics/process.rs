@@ -15,7 +15,7 @@ use rustix::process::{Resource, getrlimit};
 #[derive(Debug)]
 pub(super) struct Process;
 
-/// What the system tells about this process.
+/// The system's figures about this process.
 #[derive(Debug, PartialEq)]
 struct Usage {
     cpu_seconds: f64,

@@ -64,7 +64,7 @@ impl fmt::Debug for Certificate {
     }
 }
 
-/// What the looks at the files have found.
+/// Findings of the looks at the files.
 struct Seen {
     /// Fingerprint of the contents that were tried last.
     tried: u64,
@@ -170,7 +170,7 @@ impl Certificate {
         }
     }
 
-    /// Looks at the files for ever, logs what happens, and keeps the metric of the certificate's end.
+    /// Looks at the files for ever, logs changes and faults, and keeps the metric of the certificate's end.
     pub async fn watch(&self, metrics: &Metrics) {
         loop {
             if let Some(end) = self.end().and_then(|end| i64::try_from(end.as_secs()).ok()) {

@@ -55,7 +55,7 @@ const LENGTH_END: usize = 12;
 const HEADER: usize = 61;
 
 impl RecordBatch {
-    /// Returns the names of events in it. What others wrote in another form, or compressed, has none.
+    /// Returns the names of events in it. A batch that others wrote in another form, or compressed, has none.
     pub fn names(&self) -> Result<Vec<String>, Fault> {
         let version = self.bytes.get(16).copied();
         let compression = self.bytes.get(22).map(|low| low & 7);

@@ -31,7 +31,8 @@ const API_VERSIONS: i16 = 0;
 const SASL_HANDSHAKE: i16 = 1;
 const SASL_AUTHENTICATE: i16 = 1;
 
-/// A request that this program sends. The library's own trait asks for what brokers need, too, which would compile twice as long.
+/// A request that this program sends. The library's own trait also requires the brokers' side, which would compile
+/// twice as long.
 pub(super) trait Request: Encodable + HeaderVersion + Message {
     /// Its number.
     const KEY: ApiKey;
@@ -75,7 +76,7 @@ impl Wire {
     /// Connects to a broker and logs in.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// The fault, in words.
     pub(super) async fn open(
         config: &KafkaConfig,
         host: &str,
@@ -127,7 +128,7 @@ impl Wire {
     /// Sends a request in the newest version up to `newest` that the broker knows, and returns the answer.
     ///
     /// # Errors
-    /// What is wrong, in words; the connection is of no use then.
+    /// The fault, in words; the connection is of no use then.
     pub(super) async fn ask<R: Request>(&mut self, request: &R, newest: i16) -> Result<R::Response, String> {
         let known = self.known.get(&(R::KEY as i16));
         let version = known.map(|known| known.intersect(&VersionRange { min: R::VERSIONS.min, max: newest }));

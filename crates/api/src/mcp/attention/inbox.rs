@@ -1,4 +1,4 @@
-//! The tool for an agent's inbox: it marks entries seen, and reads what came after them, or waits for it.
+//! The tool for an agent's inbox: it marks entries seen, and reads the newer ones, or waits for them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The tool for a whole turn: it takes what `POST /turn` takes.
+//! The tool for a whole turn, with the arguments of `POST /turn`.
 
 use entente_domain::identity::keys::Dialect;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::bridges::turns::{TurnBody, taken};
 use crate::mcp::shapes::{any, flag, free, gives, list, may, must, nullable, retry_key, takes, text, whole};
 use crate::mcp::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS};
 
-/// What a step of a task has: its schema would be long, and the list of all tools has at most 60,000 bytes.
+/// Members of a task's step, in words: a schema would be long, and the list of all tools has at most 60,000 bytes.
 const TASKS: &str = "Steps of tasks: `verb` (create, claim, start, complete, fail, block, unblock, release), `task_id`, `claim_token`, `output`, \
                      `error`; with `create` a `task`.";
 

@@ -195,15 +195,15 @@ impl Loaded {
     }
 }
 
-/// The begin of a task: its state, and what the model receives meanwhile.
+/// The begin of a task: its state, and the answer that the model receives meanwhile.
 pub(super) struct Begun {
     view: TaskView,
     meta: Map<String, Value>,
 }
 
 impl Begun {
-    /// Returns the task that a call began; `None` if the caller may not read what it made, and then receives the result
-    /// of the call at once.
+    /// Returns the task that a call began; `None` if the caller may not read the job or question that it made, and then
+    /// receives the result of the call at once.
     pub async fn of(call: &Call, answer: &Answer) -> Option<Self> {
         let Loaded { view, .. } = Loaded::load(call, Subject::of(answer)?).await.ok()?;
         let mut meta = Map::new();

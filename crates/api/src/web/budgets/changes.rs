@@ -111,7 +111,7 @@ struct ChangePage {
     /// Why the last action was refused.
     fault: Option<String>,
     budget: super::BudgetRow,
-    /// The budget as it was when the page was rendered: what a form leaves as it was, it does not change.
+    /// The budget as it was when the page was rendered: a form does not change the fields that it leaves as they were.
     name_was: String,
     limit_was: String,
     thresholds_was: String,
@@ -149,7 +149,7 @@ impl ChangeForm {
     }
 }
 
-/// What a refused form of the page said.
+/// The refusal of a form of the page, and its input.
 #[derive(Default)]
 struct Refused {
     fault: Option<String>,
@@ -196,7 +196,7 @@ async fn show(api: web::Data<ApiState>, visitor: Visitor, path: web::Path<String
     Ok(page(StatusCode::OK, &shown))
 }
 
-/// Redirects to the budget's page; after a refusal, renders the page of changes with the reason and what was typed.
+/// Redirects to the budget's page; after a refusal, renders the page of changes with the reason and the input.
 async fn conclude(
     api: &ApiState,
     visitor: &Visitor,

@@ -1,4 +1,4 @@
-//! The report of what was spent: sums in each unit, divided by what the visitor chooses, as `GET /spend` of the API has them.
+//! The report of spending: sums in each unit, divided by the visitor's choice, as `GET /spend` of the API has them.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
     config.route("/spend", web::get().to(show));
 }
 
-/// What is reported, as the form has it.
+/// Parameters of the report, as the form has them.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct Asked {

@@ -13,7 +13,7 @@ const MOST: usize = 100;
 /// The word for a list without patterns.
 const NOTHING: &str = "nothing";
 
-/// What may follow from a threshold: its name in the form, and its words.
+/// Consequences of a threshold: the name of each in the form, and its words.
 pub const CONSEQUENCES: [(&str, &str); 5] = [
     ("tell", "record an event"),
     ("models", "allow only these models"),
@@ -87,7 +87,7 @@ pub fn listed(patterns: &[String]) -> String {
     if patterns.is_empty() { NOTHING.to_owned() } else { patterns.join(", ") }
 }
 
-/// Returns what follows from a threshold, in words.
+/// Returns the consequences of a threshold, in words.
 pub fn words(threshold: &Threshold) -> String {
     let mut words = Vec::new();
     if let Some(degrade) = &threshold.degrade {

@@ -1,5 +1,5 @@
-//! Running all jobs of a search again: a page that says how many there are and asks first, and one that says what was done. A press of
-//! the button runs one page of them again; the answer has the button of the next.
+//! Running all jobs of a search again: a page that says how many there are and asks first, and one with the result. A
+//! press of the button runs one page of them again; the answer has the button of the next.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
@@ -37,15 +37,15 @@ struct AgainPage {
     conditions: Vec<String>,
     /// Why nothing was run again.
     fault: Option<String>,
-    /// What was done before this page, if the button was pressed.
+    /// Result of the last press, if there was one.
     done: Option<Done>,
-    /// What the next press does.
+    /// Effect of the next press.
     next: Option<Next>,
     /// Key of the button: pressed twice, it runs each job again once.
     key: String,
 }
 
-/// What a press of the button did.
+/// Result of a press of the button.
 struct Done {
     heading: String,
     /// The jobs that are run again, and the new ones.
@@ -56,7 +56,7 @@ struct Done {
     others_refused: usize,
 }
 
-/// What the next press of the button does.
+/// Effect of the next press of the button.
 struct Next {
     /// How many jobs the search finds, in words.
     found: String,
@@ -72,7 +72,7 @@ struct Next {
     has_more: bool,
 }
 
-/// What the form that runs jobs again says: the conditions of the search, and how.
+/// The form that runs jobs again: the conditions of the search, and the version to run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct RunForm {
@@ -127,7 +127,7 @@ fn next(again: Again, cursor: String) -> Next {
     }
 }
 
-/// Looks at what a press of the button would do; a refusal of the search is shown on the page.
+/// Previews a press of the button; a refusal of the search is shown on the page.
 async fn look(
     api: &ApiState,
     visitor: &Visitor,
@@ -160,7 +160,7 @@ async fn ask(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Asked
     Ok(answer(shown(&api, &visitor, asked), found))
 }
 
-/// Renders the page with what the next press does, or why there is none.
+/// Renders the page with the effect of the next press, or the reason why there is none.
 fn answer(mut shown: AgainPage, found: Result<Next, FormRefusal>) -> HttpResponse {
     let status = match found {
         Ok(next) => {

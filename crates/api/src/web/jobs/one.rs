@@ -73,7 +73,7 @@ struct JobPage {
     may: May,
     /// Key of the forms that run the job again and send it a signal: pressed twice, they do it once.
     key: String,
-    /// What the form that was refused said.
+    /// Input of the refused form.
     said: Said,
     tree: Vec<Leaf>,
     tree_note: String,
@@ -86,7 +86,7 @@ struct JobPage {
     earlier: Option<i64>,
 }
 
-/// What a refused form said, so that nothing is lost that was typed.
+/// Input of a refused form, kept so that no typed text is lost.
 #[derive(Default)]
 struct Said {
     name: String,
@@ -165,7 +165,7 @@ async fn show(
     Ok(page(StatusCode::OK, &load(&api, &visitor, id, part.before, None, Said::default()).await?))
 }
 
-/// Loads a job's page, with the reason why an action was refused, and what its form said.
+/// Loads a job's page, with the reason why an action was refused, and the input of its form.
 async fn load(
     api: &ApiState,
     visitor: &Visitor,
@@ -229,7 +229,7 @@ async fn load(
     })
 }
 
-/// Returns what the visitor may do with a job.
+/// Returns the actions that the visitor may take on a job.
 fn may(found: &jobs::Description, visitor: &Visitor) -> May {
     let (job, caller) = (&found.job, &visitor.caller);
     let own = job.principal == caller.agent;
@@ -243,7 +243,7 @@ fn may(found: &jobs::Description, visitor: &Visitor) -> May {
     }
 }
 
-/// Returns what is known of a job, by name.
+/// Returns the facts about a job, by name.
 fn facts(found: &jobs::Description, history: &History, now: Timestamp) -> Vec<(&'static str, String)> {
     let job = &found.job;
     let ahead = |at: Timestamp| When::new(at, now).near;
@@ -283,7 +283,7 @@ fn facts(found: &jobs::Description, history: &History, now: Timestamp) -> Vec<(&
     facts
 }
 
-/// Returns what decides when a job starts, and again.
+/// Returns the facts that decide when a job starts, and again.
 fn waiting(job: &Job) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if job.priority.get() != 0 {

@@ -1,4 +1,4 @@
-//! The page of a budget: its present window, its thresholds, and what its subject has spent by day and agent.
+//! The page of a budget: its present window, its thresholds, and the costs of its subject by day and agent.
 
 use actix_web::http::StatusCode;
 use actix_web::web;

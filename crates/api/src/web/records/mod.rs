@@ -1,4 +1,4 @@
-//! Lists of things and pages of one thing each: what the modules of the nouns have in common.
+//! Lists of records and pages of one record each: the parts that the modules of the nouns have in common.
 
 mod agents;
 mod budgets;
@@ -108,7 +108,7 @@ pub struct Section {
     heading: &'static str,
     empty: &'static str,
     items: Vec<Item>,
-    /// Link to what follows.
+    /// Link to further items.
     next: Option<Link>,
 }
 

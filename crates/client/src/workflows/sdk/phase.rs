@@ -162,7 +162,7 @@ fn retry(reader: &mut Reader, node: &Node, path: &str) -> Map<String, Value> {
     policy
 }
 
-/// Returns the governance policy of a phase: its budget, or what the workflow may cost.
+/// Returns the governance policy of a phase: its budget, or the limit of the workflow's costs.
 fn budget(reader: &mut Reader, phase: &Node, path: &str, most: Option<&Value>) -> Map<String, Value> {
     let mut limit = most.cloned();
     if let Some(node) = phase.get("cost_tracking") {

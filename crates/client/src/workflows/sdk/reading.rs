@@ -1,4 +1,4 @@
-//! Reads a workflow of the SDK: the members beside the phases, and what becomes of each of them.
+//! Reads a workflow of the SDK: the members beside the phases, and the treatment of each.
 
 use std::collections::BTreeMap;
 

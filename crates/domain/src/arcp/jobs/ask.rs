@@ -316,7 +316,7 @@ fn fingerprint(
         "max_runtime_sec": said.max_runtime_sec, "parent_job_id": said.parent_job_id, "delegate_id": said.delegate_id,
         "intent_id": said.intent_id,
     });
-    // Only what is there, so that a repetition of a request from before these members is still the same.
+    // Only members that are present, so that a repetition of a request from before these members is still the same.
     if let Some(priority) = priority {
         asked["priority"] = json!(priority.get());
     }

@@ -1,4 +1,4 @@
-//! Ends of jobs as workers report them (ARCP §8.4), and what tells a repeated report from another one.
+//! Ends of jobs as workers report them (ARCP §8.4), and the digest that tells a repeated report from another one.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};

@@ -1,6 +1,6 @@
 //! Limits of jobs (beyond ARCP): how many jobs of an agent, of a principal or of a concurrency key run at once, and how many
-//! start within a time; and the highest priority that a principal may ask for. A claim counts what runs under the lock of
-//! each gate that a job passes, and admits the job or not.
+//! start within a time; and the highest priority that a principal may ask for. A claim counts the running jobs under
+//! the lock of each gate that a job passes, and admits the job or not.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -135,7 +135,7 @@ impl Concurrency {
     }
 }
 
-/// What running jobs are counted by.
+/// A group in which running jobs are counted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Gate {
     /// The jobs of an agent, of all its versions.
@@ -175,7 +175,7 @@ pub type Passage = (Gate, Limits);
 pub struct Counts(BTreeMap<(Gate, i64), Count>);
 
 impl Counts {
-    /// Adds what was counted at a gate, for a limit within this time.
+    /// Adds the count at a gate, for a limit within this time.
     pub fn add(&mut self, gate: Gate, per_sec: Option<i64>, count: Count) {
         self.0.insert((gate, per_sec.unwrap_or_default()), count);
     }

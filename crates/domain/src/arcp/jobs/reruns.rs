@@ -53,7 +53,7 @@ fn word(status: JobStatus) -> &'static str {
     }
 }
 
-/// What a job was submitted with, and [`Job`] does not have.
+/// Members of a job's submission that [`Job`] does not have.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// Input as submitted.

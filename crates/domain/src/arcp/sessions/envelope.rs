@@ -93,7 +93,7 @@ pub struct Hello {
     pub resume: Option<Resume>,
     /// Whether it came as a `session.resume`, which has only the members needed to resume.
     pub bare: bool,
-    /// Epoch of the agent's session, which fences what this session writes.
+    /// Epoch of the agent's session, which fences the writes of this session.
     pub epoch: Option<i64>,
 }
 

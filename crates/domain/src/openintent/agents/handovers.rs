@@ -18,18 +18,18 @@ pub const STATE_BYTES: usize = 64 * 1024;
 const REFERENCES: usize = 100;
 const REFERENCE_BYTES: usize = 2 * 1024;
 
-/// What to hand over, and to whom.
+/// A request for a hand-over.
 #[derive(Debug, Clone)]
 pub struct HandoverAsk {
     /// The agent that hands over; the acting one, or one whose work a manager of the intent passes on.
     pub from: String,
     /// The agent that takes over.
     pub to: String,
-    /// What it should know, for people and models.
+    /// Note to that agent, for people and models.
     pub note: Option<String>,
     /// State of the work, an object.
     pub state: Option<Payload>,
-    /// What it refers to: ids or addresses.
+    /// References of the work: ids or addresses.
     pub references: Vec<String>,
     /// The tasks; all that the agent has, if none are named.
     pub tasks: Option<Vec<TaskId>>,

@@ -42,7 +42,7 @@ pub struct Export {
     pub event_count: i64,
     /// The hash of the last event; with the count it reveals whether the end of the log is missing.
     pub head: Option<String>,
-    /// What stays of the oldest events, which retention has deleted.
+    /// Remains of the oldest events, which retention has deleted.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub deleted: Option<DeletedPart>,
     /// Its log, oldest first.
@@ -58,7 +58,7 @@ pub struct Export {
     pub seal: Option<Seal>,
 }
 
-/// What stays of the deleted events of an intent.
+/// Remains of the deleted events of an intent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeletedPart {

@@ -44,7 +44,7 @@ impl Trigger {
             return Err(fault("both", message.to_owned()));
         }
         if self.kind == TriggerKind::Event {
-            // Jobs record events, and no chain of causes bounds what these would fire.
+            // Jobs record events, and no chain of causes bounds the triggers that these would fire.
             let message = "`job` needs a trigger of the type `schedule` or `webhook`.";
             return Err(fault("type", message.to_owned()));
         }

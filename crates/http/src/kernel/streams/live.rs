@@ -200,7 +200,7 @@ impl Live {
         now.duration_since(began) < PATIENCE
     }
 
-    /// Writes what the reader has missed as comments, which every client skips (OI-11.3) and those that care read.
+    /// Writes notices of missed records as comments, which every client skips (OI-11.3) and those that care read.
     fn missed(&mut self) -> BytesMut {
         let mut text = BytesMut::new();
         for missed in self.stream.take_missed() {

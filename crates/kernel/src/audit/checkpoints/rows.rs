@@ -175,7 +175,7 @@ pub(super) async fn leaves(conn: &mut PgConnection, checkpoint: &Checkpoint) -> 
     // A checkpoint with inconsistent numbers covers nothing.
     let Some(_lawful) = checkpoint.count() else { return Ok(Vec::new()) };
     let log = checkpoint.intent_id.unwrap_or(IntentId::SYSTEM);
-    // The events are read first: what is deleted in between is then in both, and counts once.
+    // The events are read first: one deleted in between is then in both, and counts once.
     let rows = sqlx::query!(
         "-- checkpoints::leaves
          SELECT sequence, id, event_hash FROM events WHERE intent_id = $1 ORDER BY seq LIMIT $2",

@@ -99,8 +99,8 @@ impl Candidate {
 /// Finds documents, newest first, before a place.
 ///
 /// It leaves out every intent that the caller may not read, the system log unless the caller has the scope `admin`, and
-/// jobs of others unless it has that scope; of those, what only their principals know is not searched, not even by what they
-/// have not.
+/// jobs of others unless it has that scope; of those, the words that only their principals know are not searched, not
+/// even for the absence of a word.
 pub(super) async fn matching(
     conn: &mut PgConnection,
     caller: &Caller,

@@ -1,8 +1,8 @@
 //! Finding: results that the caller could read by their own GET at this moment, newest first.
 //!
-//! SQL finds documents of what the caller may read as a whole (`documents.rs`); messages are then judged one by one, with the
-//! rules of their channels. A page looks at a bounded number of documents, so it may be short, and its cursor continues behind
-//! the last one that was looked at.
+//! SQL finds documents of the logs and jobs that the caller may read as a whole (`documents.rs`); messages are then
+//! judged one by one, with the rules of their channels. A page looks at a bounded number of documents, so it may be
+//! short, and its cursor continues behind the last one that was looked at.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ const FIRST: i64 = 20;
 const FURTHER: i64 = 2_000;
 const LOOKS: u32 = 6;
 
-/// What was found.
+/// The source of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A message.
@@ -68,7 +68,7 @@ pub enum Source {
 /// A result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
-    /// What was found.
+    /// Its source.
     pub source: Source,
     /// The intent that it belongs to.
     pub intent_id: Option<IntentId>,
@@ -78,7 +78,7 @@ pub struct Hit {
     pub excerpt: Option<String>,
 }
 
-/// How far the search knows what was committed.
+/// How far the index has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Indexed {
     /// Messages and events committed before this time were searched; `None`: nothing is known.
@@ -94,7 +94,7 @@ pub struct Found {
     pub hits: Vec<Hit>,
     /// Place where the next page begins; `None` if this is the last one.
     pub next: Option<Place>,
-    /// What was searched.
+    /// How far the index had come.
     pub indexed: Indexed,
 }
 
@@ -118,7 +118,7 @@ pub async fn find(ctx: &Ctx, caller: &Caller, ask: &Ask) -> Outcome<Found> {
     if let Some(intent_id) = ask.intent_id {
         membership::require(&mut conn, &caller.agent, intent_id, Level::Read, now).await?;
     }
-    // What is indexed is asked before the search, so that it cannot claim more than was searched.
+    // This is read before the search, so that it cannot claim more than was searched.
     let indexed = indexed(&mut conn, now).await?;
     let wanted = ask.limit as usize + 1;
     let (mut hits, mut before, mut is_over) = (Vec::with_capacity(wanted), ask.before, false);
@@ -156,7 +156,7 @@ fn kinds(caller: &Caller, ask: &Ask) -> Result<Vec<SourceKind>, Refusal> {
     Ok(readable)
 }
 
-/// Returns what is indexed.
+/// Returns how far the index has come.
 async fn indexed(conn: &mut PgConnection, now: Timestamp) -> Outcome<Indexed> {
     let ends = order::advance(conn).await?;
     let position = follower::load(conn).await?;

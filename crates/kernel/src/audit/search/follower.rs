@@ -1,6 +1,6 @@
-//! The follower: adds what was committed to the search, and says how far it is. Table `search_position`.
+//! The follower: adds committed entries and jobs to the search, and says how far it is. Table `search_position`.
 //!
-//! One server at a time, under a lock that is tried, reads what follows the position and moves the position in the same
+//! One server at a time, under a lock that is tried, reads on from the position and moves the position in the same
 //! transaction: a crash repeats a step or continues after it, and a source has one document either way. Entries of logs are
 //! followed by `log_order`. Jobs have no such order until they have events: their ids, which contain their time, are
 //! followed, and examined again when no transaction of that time can be open any more. A job that fails gets the words of its
@@ -43,7 +43,7 @@ const SETTLED: Duration = Duration::from_mins(1);
 /// Shortest time between two examinations of settled jobs.
 const SETTLE_PAUSE: Duration = Duration::from_secs(30);
 
-/// What a step has done.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// Whether there is more to do at once.
@@ -73,7 +73,7 @@ enum Care {
     Each,
 }
 
-/// Adds the next page of what was committed: of so many entries of logs and as many jobs, at most.
+/// Adds the next page of documents: of so many entries of logs and as many jobs, at most.
 ///
 /// # Errors
 /// A database error.
@@ -141,7 +141,7 @@ async fn logs(
     let reached = if count < found.len() { last.map(|(place, _)| place) } else { None };
     position.logs = reached.unwrap_or(parts.reached);
     let is_done = position.logs >= ends.logs;
-    // What has a later number was written after this entry.
+    // Entries with later numbers were written after this one.
     let until = if is_done { Some(now) } else { last.map(|(_, at)| at) };
     position.logs_until = position.logs_until.max(until);
     found.truncate(count);

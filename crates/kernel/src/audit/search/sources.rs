@@ -14,7 +14,7 @@ use crate::{Outcome, unknown};
 /// Characters that are read of one text: more than a document has, because JSON has more than words.
 const TEXT: i32 = 96 * 1024;
 
-/// Whether a text may have been longer than what was read of it.
+/// Whether a text may have been longer than the part that was read.
 fn ends_early(text: &str) -> bool {
     text.len() >= usize::try_from(TEXT).unwrap_or(usize::MAX)
 }
@@ -122,13 +122,13 @@ pub(super) struct JobTexts {
 }
 
 impl JobTexts {
-    /// Returns what everybody may see who sees the job.
+    /// Returns the texts that every reader of the job may see.
     pub fn shown(&self) -> Vec<String> {
         let error = self.error.as_deref().map(strings).unwrap_or_default();
         std::iter::once(self.agent.clone()).chain(self.labels.iter().cloned()).chain(error).collect()
     }
 
-    /// Returns what only its own principal knows.
+    /// Returns the texts that only its own principal knows.
     pub fn own(&self) -> Vec<String> {
         self.input.as_deref().map(strings).unwrap_or_default()
     }

@@ -1,6 +1,6 @@
 //! Messages that a stream's reader has missed, because they were evicted or expired before the stream reached them.
 //!
-//! The numbers of a channel have no gaps, so a gap between two messages of a stream is what was evicted (RFC-0021 §1.2,
+//! The numbers of a channel have no gaps, so a gap between two messages of a stream means evicted ones (RFC-0021 §1.2,
 //! `max_messages`). A stream of one channel knows the number at which it begins, as long as a message from before is stored.
 
 use entente_domain::clock::Timestamp;
@@ -42,7 +42,7 @@ pub(super) struct Since {
     pub resumes: bool,
 }
 
-/// What a stream knows of a channel.
+/// A stream's progress on a channel.
 #[derive(Debug)]
 struct Progress {
     /// Number of the last message that was passed.
@@ -56,11 +56,11 @@ struct Progress {
     newest: i64,
 }
 
-/// Counts what the reader of a stream has missed.
+/// Counts the messages that the reader of a stream has missed.
 #[derive(Debug)]
 pub(super) struct Missing {
     channels: OwnedCache<ChannelId, Progress>,
-    /// What a stream that resumes on one channel has missed before it was opened.
+    /// Messages missed before the stream was opened, if it resumes on one channel.
     before: Option<MissedMessages>,
     told: Vec<MissedMessages>,
 }
@@ -107,13 +107,13 @@ impl Missing {
         Ok(missing)
     }
 
-    /// Returns what was missed before the stream was opened, if it resumes on one channel.
+    /// Returns the messages missed before the stream was opened, if it resumes on one channel.
     pub(super) fn before(&self) -> Option<MissedMessages> {
         self.before
     }
 
-    /// Passes a message of the log: what was evicted before it is counted. `is_shown` says whether the reader gets it, `has_expired`
-    /// whether it would have before it expired.
+    /// Passes a message of the log, and counts those evicted before it. `is_shown` says whether the reader gets it,
+    /// `has_expired` whether it would have before it expired.
     pub(super) fn pass(&mut self, message: &Message, channel: &Channel, is_shown: bool, has_expired: bool) {
         let number = i64::from(message.number);
         let (oldest, newest) = (channel.floor() + 1, channel.message_count.max(number));
@@ -146,7 +146,7 @@ impl Missing {
         }
     }
 
-    /// Takes what was missed since the last call, one entry for each channel.
+    /// Takes the messages missed since the last call, one entry for each channel.
     pub(super) fn take(&mut self) -> Vec<MissedMessages> {
         let mut all: Vec<MissedMessages> = Vec::new();
         for missed in std::mem::take(&mut self.told) {

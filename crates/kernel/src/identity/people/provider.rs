@@ -202,7 +202,7 @@ async fn bound(conn: &mut PgConnection, account: &Account) -> Outcome<Option<Str
     Ok(found.fetch_optional(conn).await?)
 }
 
-/// Returns what decides whether an account may become a principal; `None` if there is no such principal.
+/// Returns the facts that decide whether an account may become a principal; `None` if there is no such principal.
 async fn named(conn: &mut PgConnection, issuer: &str, id: &str) -> Outcome<Option<Named>> {
     let found = sqlx::query!(
         r#"-- provider::named

@@ -1,10 +1,10 @@
-//! Counts what principals store, behind the writes: nothing is added to the transactions of those who write. Tables
+//! Counts the bytes that principals store, behind the writes: nothing is added to the writers' transactions. Tables
 //! `stored_parts`, `stored_totals` and `storage_clock`.
 //!
 //! One server at a time walks over all parts of the stored data, about once a minute: channels, jobs, hours of envelopes and
 //! thousands of log lines. A part is counted again only if its stamp changed: its first and last numbers, since retention
 //! deletes from the front. So a walk costs a few look-ups for each part, a part's bytes are read when there is something new in
-//! it, and what is deleted is free after the next walk. It needs no memory of single messages, and corrects itself.
+//! it, and deleted data is free after the next walk. It needs no memory of single messages, and corrects itself.
 //!
 //! Counted are the texts of others' data: payload and metadata of messages, bodies of envelopes and log lines, inputs, events,
 //! results and checkpoints of jobs. Agents' memory has limits of its own; attachments are references.
@@ -33,7 +33,7 @@ const HOUR: i64 = 3_600;
 /// Log lines that are counted together.
 const LINES: i64 = 1_000;
 
-/// What is stored, by the way it is counted.
+/// A kind of stored data, by the way it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     Channels,
@@ -48,13 +48,13 @@ struct Part {
     stamp: Option<String>,
 }
 
-/// What was counted of a part.
+/// The last count of a part.
 struct Counted {
     stamp: String,
     sums: BTreeMap<String, i64>,
 }
 
-/// What one principal has in a part.
+/// The bytes of one principal in a part.
 struct Share {
     part: String,
     principal: String,
@@ -227,7 +227,7 @@ async fn step(
     parts.iter().filter(|part| part.stamp.is_some()).for_each(|part| {
         known.remove(&part.name);
     });
-    // What is left was counted and is empty or gone.
+    // The parts left were counted and are empty or gone.
     known.values().for_each(|gone| add(&mut changes, difference(&gone.sums, &BTreeMap::new())));
     let gone: Vec<String> = known.into_keys().collect();
     let changed = (written.len() + gone.len()) as u64;
@@ -241,7 +241,7 @@ fn add(changes: &mut BTreeMap<String, i64>, more: BTreeMap<String, i64>) {
     }
 }
 
-/// Returns what was counted of the parts after one, up to another.
+/// Returns the last counts of the parts after one, up to another.
 async fn known(
     conn: &mut PgConnection,
     source: Source,

@@ -1,4 +1,4 @@
-//! What principals and teams use at this server: requests in progress, and bytes that are not free again. In memory: each
+//! Use by principals and teams at this server: requests in progress, and bytes that are not free again. In memory: each
 //! server counts for itself, as it does with the rates of keys.
 
 use std::collections::HashMap;
@@ -67,7 +67,7 @@ impl Usage {
         }
     }
 
-    /// Takes bytes that came anyway: what is too much is missing later.
+    /// Takes bytes that came anyway: an excess is missing later.
     pub(super) fn charge(&self, per_minute: u64, bytes: u64, now: u64) {
         self.adapt(per_minute, now);
         let charged = |free_at| Some(charge_bytes(per_minute, bytes, free_at, now));

@@ -128,7 +128,7 @@ impl Audience {
         for one in &mut self.listeners {
             for intent in intents.iter().filter(|intent| in_scope(&one.endpoint, **intent)) {
                 let pair = (*intent, one.visibility.caller.agent.clone());
-                // Learning one may have dropped another from a full cache; only what was asked has an answer here.
+                // Learning one may have dropped another from a full cache; only the asked pairs have an answer here.
                 if one.visibility.asks_for(*intent) && asked.binary_search(&pair).is_ok() {
                     one.visibility.learn(*intent, found.get(&pair).cloned());
                 }

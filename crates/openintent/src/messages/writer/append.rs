@@ -1,4 +1,4 @@
-//! What the writers append to logs: messages, and events that clients post.
+//! Additions of the writers to logs: messages, and events that clients post.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct EventCommand {
     pub trace: Option<Trace>,
 }
 
-/// What a command appends.
+/// Addition of a command to a log.
 #[derive(Debug, Clone)]
 pub(super) enum Addition {
     /// Sends a message.
@@ -43,9 +43,9 @@ pub(super) enum Addition {
 /// A command of the group commit.
 #[derive(Debug, Clone)]
 pub(super) struct Append {
-    /// What it appends.
+    /// Its addition.
     pub addition: Addition,
-    /// What has to be so for it to take effect.
+    /// Conditions that must hold when it takes effect.
     pub fences: Vec<Fence>,
 }
 

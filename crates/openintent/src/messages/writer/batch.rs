@@ -184,7 +184,7 @@ impl<'a> Batch<'a> {
         Ok(message)
     }
 
-    /// Returns what was written under the same idempotency key, earlier or by this batch.
+    /// Returns the message or event written under the same idempotency key, earlier or by this batch.
     fn replay(&self, command: &Append) -> Outcome<Option<Judged>> {
         let Some((principal, once)) = command.once() else { return Ok(None) };
         let name = (principal.to_owned(), once.key.clone());

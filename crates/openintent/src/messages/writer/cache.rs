@@ -56,7 +56,7 @@ struct Standing {
     access: AccessLevel,
     /// Whether the agent is assigned to the intent.
     assigned: bool,
-    /// Whether what it writes there has to name its epoch.
+    /// Whether its writes there have to name its epoch.
     strict: bool,
 }
 

@@ -183,7 +183,7 @@ impl Contention {
     }
 }
 
-/// What this server knows of the ends of channels that it hands messages for.
+/// Cache of the ends of channels that this server hands messages over for.
 #[derive(Debug)]
 pub(super) struct ChannelEnds(Cache<ChannelId, (i64, Instant)>);
 

@@ -182,7 +182,7 @@ impl MessageHandler {
             return Ok(());
         }
         let (mut tx, ready) = if unlocked {
-            // A transaction, because it has to require what its commands require.
+            // A transaction, because it has to check the fences of its commands.
             (ctx.pool.begin().await?, left.to_vec())
         } else if freshness == Freshness::Waiting {
             (ctx.begin_waiting(locks(&tried), Some(limits::LOCK)).await?, left.to_vec())
@@ -289,7 +289,7 @@ pub(super) async fn settle(
         .collect();
     let originals =
         if answered.is_empty() { Vec::new() } else { messages::load_all(conn, &answered, now).await? };
-    // After the facts are known: what is written later makes the guarded statement fail.
+    // After the facts are known: a later write makes the guarded statement fail.
     let written = forwarding::written(conn, &sends, now).await?;
     let mut batch = Batch::new(ctx, cache, &context, originals, done).knowing(written);
     let judged = commands.iter().map(|command| (command.intent_id(), batch.take(command, now))).collect();

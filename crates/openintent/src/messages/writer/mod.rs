@@ -150,7 +150,7 @@ impl MessageWriter {
             .forwarder
             .as_ref()
             .filter(|forwarder| self.contention.is_on(intent) && forwarder.is_elsewhere(intent));
-        // Only the transaction that writes can require what the request names.
+        // Only the transaction that writes can check the fences of the request.
         let is_plain = |one: &Command| one.objection.is_none();
         let elsewhere = elsewhere.filter(|_| commands.iter().all(is_plain) && fences::current().is_empty());
         let Some(forwarder) = elsewhere else {
