@@ -2,6 +2,7 @@
 
 mod params;
 
+use std::fmt::Display;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::pin::Pin;
@@ -21,6 +22,7 @@ use entente_runtime::deadlines::reading;
 use erased_serde::{Deserializer, Error};
 use futures_util::StreamExt as _;
 use serde::de::{DeserializeOwned, Error as _};
+use serde_json::value::RawValue;
 
 pub use self::params::{
     EventTypesParam, IdempotencyKey, IfMatch, IfMatchMaybe, LastEventId, LastEventIdQuery, Limit100,
@@ -294,10 +296,16 @@ fn check_numbers(bytes: &[u8], value: &dyn Typed) -> Result<(), Refusal> {
 
 /// Describes the fault in a body and its location. Parses again with path tracking, which valid bodies never pay for.
 fn explain(bytes: &[u8], error: &Error, value: &dyn Typed) -> Refusal {
+    let no_json = |fault: &dyn Display| {
+        Refusal::new(Code::InvalidJson, format!("The body is not valid JSON: {fault}."))
+    };
     // The error does not tell bad syntax from a wrong type, and the parser reports a number in place of a string as bad
     // syntax.
-    if let Err(syntax) = serde_json::from_slice::<serde_json::Value>(bytes) {
-        return Refusal::new(Code::InvalidJson, format!("The body is not valid JSON: {syntax}."));
+    if let Err(syntax) = serde_json::from_slice::<&RawValue>(bytes) {
+        return no_json(&syntax);
+    }
+    if error.to_string().starts_with("number out of range") {
+        return no_json(error);
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let mut track = serde_path_to_error::Track::new();
@@ -311,7 +319,8 @@ fn explain(bytes: &[u8], error: &Error, value: &dyn Typed) -> Refusal {
         serde_path_to_error::Segment::Map { key } => Some(key.clone()),
         serde_path_to_error::Segment::Enum { .. } | serde_path_to_error::Segment::Unknown => None,
     }));
-    let text = fault.to_string();
+    // The text of a fault that no parser of JSON has passed on.
+    let text = fault.to_string().replace("invalid type: unit value", "invalid type: null");
     let text = match text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text) {
         "expected value" => "it must be a string",
         text => text,
