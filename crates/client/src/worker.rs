@@ -90,8 +90,8 @@ pub(super) struct Worker {
     /// Time for running jobs to finish when the worker stops; the remaining jobs are then released
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     drain_seconds: u64,
-    /// Time between SIGTERM and SIGKILL for a command; without it 10 s, and a cancelled job has at least the time that its
-    /// canceller gave (`--grace`)
+    /// Time between SIGTERM and SIGKILL for a command; without it 10 s, or for a cancelled job as long as the server waits for
+    /// its worker (`--grace` of `job cancel`, or the server's setting), unless the worker itself stops
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
     kill_seconds: Option<u64>,
 }
@@ -116,14 +116,14 @@ enum Verb {
     },
 }
 
-/// Reason to stop a job's command, in order of precedence.
+/// Reason to stop a job's command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     /// The worker stops, and another worker is to do the job.
     Drained,
     /// The job was cancelled.
     Cancelled {
-        /// When the server ends the job; `None` from a server that does not tell.
+        /// When the server ends the job; `None` if it does not tell, or if the worker stops.
         due: Option<Timestamp>,
     },
     /// The job has ended or belongs to another worker.
@@ -131,24 +131,26 @@ enum Stop {
 }
 
 impl Stop {
-    fn precedence(self) -> u8 {
-        match self {
-            Self::Drained => 0,
-            Self::Cancelled { .. } => 1,
-            Self::Lost => 2,
+    /// Returns the reason to act by when another one comes.
+    ///
+    /// A cancellation never gains time, whichever server tells of it, and a worker that stops has none to give.
+    fn and(self, next: Self) -> Self {
+        match (self, next) {
+            (Self::Lost, _) | (_, Self::Lost) => Self::Lost,
+            (Self::Drained, Self::Drained) => Self::Drained,
+            (Self::Cancelled { due: Some(due) }, Self::Cancelled { due: other }) => {
+                Self::Cancelled { due: Some(other.map_or(due, |other| other.min(due))) }
+            }
+            (Self::Cancelled { .. }, _) | (_, Self::Cancelled { .. }) => Self::Cancelled { due: None },
         }
     }
 }
 
-/// Requests a job to stop; a later reason replaces the earlier one only if it takes precedence, or changes the time that is
-/// left.
+/// Requests a job to stop.
 fn stop(job: &watch::Sender<Option<Stop>>, why: Stop) {
     job.send_if_modified(|now| {
-        let replaces = now.is_none_or(|now| now != why && now.precedence() <= why.precedence());
-        if replaces {
-            *now = Some(why);
-        }
-        replaces
+        let next = now.map_or(why, |now| now.and(why));
+        now.replace(next) != Some(next)
     });
 }
 
@@ -258,5 +260,43 @@ impl Worker {
         let drain = Duration::from_secs(self.drain_seconds);
         let host = host::Host::new(api, self.name, agents, usize::from(self.slots), settings, drain);
         host.run(signals).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use entente_domain::clock::{Clock as _, Timestamp};
+    use entente_runtime::environment::SystemClock;
+    use tokio::sync::watch;
+
+    use super::{Stop, stop};
+
+    fn cancelled(due: Option<Timestamp>) -> Stop {
+        Stop::Cancelled { due }
+    }
+
+    #[test]
+    fn a_cancellation_gains_no_time_and_a_worker_that_stops_has_none() {
+        let soon = SystemClock.now();
+        let late = soon + std::time::Duration::from_secs(60);
+        let (soon, late) = (Some(soon), Some(late));
+        for (told, expected) in [
+            (vec![cancelled(late), cancelled(soon)], cancelled(soon)),
+            (vec![cancelled(soon), cancelled(late)], cancelled(soon)),
+            // A server of the release before answers without the time.
+            (vec![cancelled(late), cancelled(None)], cancelled(late)),
+            (vec![cancelled(None), cancelled(late)], cancelled(None)),
+            (vec![cancelled(late), Stop::Drained], cancelled(None)),
+            (vec![Stop::Drained, cancelled(late)], cancelled(None)),
+            (vec![Stop::Drained, cancelled(late), Stop::Lost, cancelled(soon), Stop::Drained], Stop::Lost),
+        ] {
+            let job = watch::Sender::new(None);
+            told.iter().for_each(|why| stop(&job, *why));
+            assert_eq!(*job.borrow(), Some(expected), "{told:?}");
+            let mut seen = job.subscribe();
+            seen.mark_unchanged();
+            stop(&job, expected);
+            assert!(!seen.has_changed().unwrap(), "nothing has changed");
+        }
     }
 }

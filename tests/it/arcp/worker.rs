@@ -2,6 +2,8 @@
 //! processes against a server on the system clock. The agents are shell scripts (`harness/desk.rs`), because any
 //! program that reads and writes lines can be an agent.
 
+mod cancelled;
+
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -224,33 +226,6 @@ async fn a_command_is_told_that_its_job_was_called_off() {
         let _none = fs::remove_file(desk.place.0.join("told"));
         fs::remove_file(desk.place.0.join("pid")).unwrap();
     }
-    hand.stop().await;
-    world.server.stop().await;
-}
-
-/// A command that needs longer to tidy up than a worker gives by itself.
-const TIDY: &str = r#"
-trap 'sleep 11; echo tidied > "$PLACE/told"; exit 0' TERM
-echo $$ > "$PLACE/pid"
-while :; do sleep 0.1; done"#;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_command_has_the_time_that_the_canceller_gives() {
-    let world = live().await;
-    let desk = Desk::of(&world);
-    let log = desk.place.0.join("worker.log");
-    let mut worker = desk.command(ANY, &["worker", "--agent=tidy@1.0.0", "--exec", TIDY]);
-    let child = worker.stderr(fs::File::create(&log).unwrap()).stdout(Stdio::null()).spawn().unwrap();
-    let hand = Hand { child, log };
-    world.any().put("/arcp/agents/tidy/versions/1.0.0", json!({})).await.ok();
-    let job = desk.submit("tidy", &[]).await;
-    let pid = desk.file("pid").await;
-    let (id, session) = (job["job_id"].as_str().unwrap(), job["session_id"].as_str().unwrap());
-    let cancel = ["job", "cancel", id, "--session", session, "--grace", "60"];
-    desk.told(&cancel).await;
-    assert_eq!(desk.file("told").await, "tidied");
-    desk.until(id, "cancelled").await;
-    assert!(!runs(&pid), "it goes on: {}", hand.log());
     hand.stop().await;
     world.server.stop().await;
 }

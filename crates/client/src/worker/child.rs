@@ -36,6 +36,12 @@ const GATE: &str = r#"IFS= read -r go && exec sh -c "$1""#;
 /// Silence of a running command after which the worker's operator gets a hint.
 const SILENCE: Duration = Duration::from_secs(8);
 
+/// Time for the report of a command that was killed, before the server ends its job.
+const REPORT: Duration = Duration::from_secs(2);
+
+/// Most time that a cancellation gives (`grace_sec`), whatever the clocks say.
+const LONGEST_GRACE: Duration = Duration::from_secs(3_600);
+
 /// Settings for running commands.
 #[derive(Debug)]
 pub(super) struct CommandSettings {
@@ -263,10 +269,11 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Time until the server ends a cancelled job.
+/// Time in which the command of a cancelled job may stop by itself: until shortly before the server ends the job.
 fn time_left(stop: Stop) -> Option<Duration> {
     let Stop::Cancelled { due: Some(due) } = stop else { return None };
-    Some((due - SystemClock.now()).to_std().unwrap_or_default())
+    let left = (due - SystemClock.now()).to_std().unwrap_or_default();
+    Some(left.saturating_sub(REPORT).min(LONGEST_GRACE))
 }
 
 /// Waits for the command's exit.
@@ -295,7 +302,7 @@ async fn wait(
             let end = why.and_then(time_left).map_or(least, |left| least.max(Instant::now() + left));
             tokio::select! {
                 () = sleep_until(end) => break,
-                // The canceller may give more time, or less.
+                // There may be less time by now.
                 Ok(()) = stop.changed() => {}
             }
         }
