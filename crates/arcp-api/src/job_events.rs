@@ -152,7 +152,8 @@ enum Subject {
 async fn follow(api: web::Data<ApiState>, caller: Caller, id: JobId, after: i64) -> Reply {
     let mut listener = api.ctx.feed.wakeups().listener();
     listener.add(WakeKey::Job(id));
-    let (job, _) = jobs::events(&api.ctx, &caller, id, after, 0, 0).await?;
+    // The next event says whether the job is still whole.
+    let (job, _) = jobs::events(&api.ctx, &caller, id, after, 1, 1).await?;
     let subject = Subject::Job { job: Box::new(job), after };
     respond(Arc::clone(&api.http), caller, Followed { ctx: api.ctx.clone(), subject }, Some(listener))
 }

@@ -213,7 +213,7 @@ pub async fn of_intent(
 /// Events of a job after a number, oldest first: up to `limit`, and little more than `bytes` bytes.
 ///
 /// # Errors
-/// As [`describe`].
+/// As [`describe`]; there is no such job any more if an event after the number was deleted.
 pub async fn events(
     ctx: &Ctx,
     caller: &Caller,
@@ -225,6 +225,13 @@ pub async fn events(
     let mut conn = ctx.pool.acquire().await?;
     let job = visible(ctx, &mut conn, caller, id).await?;
     let events = log::after(&mut conn, id, after, i64::from(limit), bytes).await?;
+    // Retention takes the oldest events of a large job first (`retention.rs`). From then on the job is gone, and no reader gets
+    // the rest as if it were all.
+    let next = after.max(0).saturating_add(1);
+    let first = events.first().map(|event| event.job_seq);
+    if limit > 0 && first.map_or(next <= job.last_seq, |first| first > next) {
+        return Err(no_job().into());
+    }
     Ok((job, events))
 }
 

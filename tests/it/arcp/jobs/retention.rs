@@ -82,6 +82,32 @@ async fn numbers_go_on_after_everything_was_deleted() {
 }
 
 #[tokio::test]
+async fn a_job_whose_deletion_has_begun_shows_no_part_as_the_whole() {
+    let world = keeps_for_a_day().await;
+    let hand = Hand::of(&world.any(), "echo@1.0.0").await;
+    let job = ended(&world, &hand).await;
+    let other = ended(&world, &hand).await;
+    let events = |job: &str, after: i64| format!("/jobs/{job}/events?from_event_seq={after}");
+    let whole = world.any().get(&events(&job, 0)).await.ok()["events"].as_array().unwrap().len();
+    assert!(whole >= 2, "{whole} events");
+    let uuid = job.parse::<entente_domain::ids::JobId>().unwrap().uuid();
+    for (deleted, after) in [(1, 0), (whole, 1)] {
+        let sql = "DELETE FROM job_events WHERE job_id = $1 AND job_seq <= $2";
+        let bound = i64::try_from(deleted).unwrap();
+        sqlx::query(sql).bind(uuid).bind(bound).execute(&world.ctx().pool).await.unwrap();
+        world.any().get(&events(&job, after)).await.refused(404, "JOB_NOT_FOUND");
+        let resumed =
+            world.any().with("accept", "text/event-stream").with("last-event-id", &after.to_string());
+        resumed.get(&events(&job, 0)).await.refused(404, "JOB_NOT_FOUND");
+        // A reader that has the deleted ones goes on.
+        let rest = world.any().get(&events(&job, bound)).await.ok()["events"].as_array().unwrap().len();
+        assert_eq!(rest, whole - deleted);
+    }
+    assert_eq!(world.any().get(&events(&other, 0)).await.ok()["events"].as_array().unwrap().len(), whole);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_job_stays_while_something_needs_it() {
     let world = keeps_for_a_day().await;
     let hand = Hand::of(&world.any(), "echo@1.0.0").await;
