@@ -23,7 +23,9 @@ use entente_moments as moments;
 use entente_openintent::agents::{departures, heartbeats};
 use entente_openintent::suspensions;
 use entente_openintent::tools::{invocations, tool_credentials, tool_grants, vaults};
-use entente_openintent::{channels, coordinators, failures, federation, leases, memory, tasks, triggers};
+use entente_openintent::{
+    channels, coordinators, failures, federation, leases, memory, messages, tasks, triggers,
+};
 use entente_runtime::metrics::SweepLabels;
 
 /// Most items per run, so that no run takes long.
@@ -425,8 +427,8 @@ impl Sweep {
                 Ok(workers::tidy(&ctx.arcp, limit).await? + rest)
             }
             Self::Channels => channels::close_idle(&ctx.openintent, limit).await,
-            Self::Evictions => channels::evict(&ctx.openintent, limit).await,
-            Self::Purges => channels::purge(&ctx.openintent, limit).await,
+            Self::Evictions => messages::retention::evict(&ctx.openintent, limit).await,
+            Self::Purges => messages::retention::purge(&ctx.openintent, limit).await,
             Self::Access => access::expire_entries(ctx, limit).await,
             Self::Leases => leases::expire_due(&ctx.openintent, limit).await,
             Self::Deadlocks => deadlocks::look(ctx).await,

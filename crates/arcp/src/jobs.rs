@@ -12,6 +12,7 @@
 //! `job_budgets` and `job_reservations` in `budgets.rs`; `job_claims` in `claims/keys.rs`; `job_slots` in `claims/gates.rs`.
 
 mod acceptance;
+mod all_jobs;
 mod attempts;
 mod authority;
 mod awaiting;
@@ -33,7 +34,6 @@ mod retention;
 mod rotation;
 mod rows;
 mod stopping;
-mod streaming;
 mod submit;
 mod time;
 mod turn;
@@ -43,6 +43,8 @@ mod writes;
 use std::time::Duration;
 
 pub use acceptance::{Origin, Submitted};
+pub(crate) use all_jobs::versions;
+pub use all_jobs::{everything, poll_pending, resume_everything, start_of_everything};
 pub use attempts::checkpoints::Checkpoint;
 pub use attempts::{AttemptOutcome, History, Tried, history};
 pub use authority::{Allowed, OperationAsk, authorize, settle};
@@ -78,8 +80,6 @@ pub use results::{Piece, Result, pieces, result};
 pub use retention::forget;
 pub use rotation::{Rotated, rotate};
 pub use stopping::apply_stops;
-pub(crate) use streaming::versions;
-pub use streaming::{everything, poll_pending, resume_everything, start_of_everything};
 pub use time::{expire_due, forget_keys, forget_lapsed};
 pub use turn::{
     Claims, JobReport, ReportFailure, Reports, claim_within, claimed_before, concealed, intents_of,

@@ -19,7 +19,7 @@ use entente_kernel::{Caller, IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
 
-pub use sweeps::{close_idle, evict, purge};
+pub use sweeps::close_idle;
 
 use crate::Ctx;
 use crate::tasks;

@@ -1,7 +1,8 @@
 //! Messages (RFC-0021 §2): listing, reading and acknowledging them. Table `messages`, in
-//! `crates/kernel/src/messages/rows.rs`; `messages/writer` sends them.
+//! `crates/kernel/src/messages/rows.rs`; `messages/writer` sends them, `messages/retention.rs` deletes them.
 
 pub mod asks;
+pub mod retention;
 pub mod waiting;
 pub mod writer;
 

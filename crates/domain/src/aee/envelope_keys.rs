@@ -2,8 +2,8 @@
 //!
 //! A key belongs to an entity and is named by a `kid` that is only meaningful within that entity. It is
 //! registered and revoked, never changed: one key material has one name for good, so that revoking the name
-//! revokes the material. Signatures are in `envelopes/signing.rs`; the kernel
-//! (`crates/aee/src/envelope_keys.rs`) decides which caller may act for an entity.
+//! revokes the material. Signatures are in `envelopes/signing.rs`;
+//! `crates/aee/src/envelope_keys.rs` decides which caller may act for an entity.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
