@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn a_cancellation_gains_no_time_and_a_worker_that_stops_has_none() {
         let soon = SystemClock.now();
-        let late = soon + std::time::Duration::from_secs(60);
+        let late = soon + std::time::Duration::from_mins(1);
         let (soon, late) = (Some(soon), Some(late));
         for (told, expected) in [
             (vec![cancelled(late), cancelled(soon)], cancelled(soon)),

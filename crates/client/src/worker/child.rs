@@ -40,7 +40,7 @@ const SILENCE: Duration = Duration::from_secs(8);
 const REPORT: Duration = Duration::from_secs(2);
 
 /// Most time that a cancellation gives (`grace_sec`), whatever the clocks say.
-const LONGEST_GRACE: Duration = Duration::from_secs(3_600);
+const LONGEST_GRACE: Duration = Duration::from_hours(1);
 
 /// Settings for running commands.
 #[derive(Debug)]
