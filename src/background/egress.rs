@@ -71,8 +71,8 @@ impl Names for SystemNames {
     }
 }
 
-/// Trust of outgoing connections: the resolver of names, and the authorities of certificates besides those of the
-/// public web.
+/// The resolver of names that outgoing connections use, and the authorities of certificates that they trust besides
+/// those of the public web.
 #[derive(Clone)]
 pub struct Trust {
     /// Resolves names.

@@ -60,8 +60,8 @@ pub fn start(ctx: &Ctx, lookout: &Arc<Lookout>, tasks: &Tasks) {
     });
 }
 
-/// Numbers this server's committed entries, also while nobody reads everything (`kernel::log::order`); idle servers do
-/// nothing.
+/// Gives numbers to the entries that this server has committed, also while nobody reads everything
+/// (`kernel::log::order`); idle servers do nothing.
 #[derive(Default)]
 struct Sequencing {
     /// Commits of this server up to which recent marks, and older ones, were searched.

@@ -22,7 +22,7 @@ const INTERVAL: Duration = Duration::from_millis(300);
 /// Pause between two steps, so that many small commits are handled together.
 const REST: Duration = Duration::from_millis(10);
 
-/// Pause while another server writes: its next step may begin after the commits of this one.
+/// Pause while another server writes: its next step may cover the commits of this server, too.
 const BUSY_REST: Duration = Duration::from_millis(100);
 
 /// Starts the follower.
@@ -56,7 +56,8 @@ async fn woken(ctx: &Ctx, lookout: &Lookout) -> bool {
     }
 }
 
-/// Runs until nothing is left to write. While another server is at it, changes committed here may be left over.
+/// Runs until nothing is left to write. While another server writes, it tries again: that server's last step may have
+/// begun before changes that were committed here meanwhile, and leave them over.
 async fn all(ctx: &Ctx, mailboxes: Mailboxes) -> Outcome<()> {
     let names = match &mailboxes {
         Mailboxes::These(names) => Some(names.as_slice()),

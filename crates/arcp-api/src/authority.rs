@@ -190,8 +190,8 @@ struct BudgetBody {
 
 /// Settle a reservation
 ///
-/// The cost under a reservation that ended with its claim or its job is charged for a day more, under the token of
-/// that claim: a late settlement is not lost.
+/// A reservation that ended with its claim or its job can be settled for a day more, under the token of that claim: its
+/// cost is charged all the same, so a late settlement is not lost.
 #[utoipa::path(operation_id = "settle_reservation", tag = "workers", request_body = SettleBody,
     responses((status = 200, description = "The remaining budget", body = BudgetBody)))]
 #[post("/jobs/{job_id}/reservations/{reservation_id}/settle")]

@@ -96,7 +96,7 @@ pub struct ReportedBody {
     budget: Map<String, Value>,
     /// Whether cancellation has been requested.
     cancel_requested: bool,
-    /// When the server ends a job whose cancellation was requested, if its worker has not; absent before.
+    /// When the server ends the job, if its worker has not; absent unless cancellation was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     cancel_due_at: Option<String>,
     /// Whether the lease has expired, which ends the job.

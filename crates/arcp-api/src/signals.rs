@@ -111,7 +111,7 @@ struct DeliveredBody {
     acknowledged: i64,
     /// Whether the job has to stop.
     cancel_requested: bool,
-    /// When the server ends a job whose cancellation was requested, if its worker has not; absent before.
+    /// When the server ends the job, if its worker has not; absent unless cancellation was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     cancel_due_at: Option<String>,
 }

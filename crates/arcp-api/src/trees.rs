@@ -52,7 +52,7 @@ struct NodeBody {
     /// Its own cost, by currency.
     #[schema(value_type = Object)]
     cost: Map<String, Value>,
-    /// Cost of it and everything below it, by currency.
+    /// Cost of this job and all jobs below it, by currency.
     #[schema(value_type = Object)]
     total_cost: Map<String, Value>,
 }
@@ -84,7 +84,7 @@ pub struct TreeBody {
     count: usize,
     /// Number of jobs by status.
     by_status: BTreeMap<&'static str, usize>,
-    /// Cost of all of them, by currency.
+    /// Cost of all jobs of the tree, by currency.
     #[schema(value_type = Object)]
     total_cost: Map<String, Value>,
     /// Whether the whole tree was read: of one with 10,000 jobs or more, numbers and sums are lower bounds.

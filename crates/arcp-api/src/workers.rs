@@ -200,7 +200,7 @@ pub struct DirectivesBody {
     directive: Directive,
     /// Jobs to stop and to report as ended.
     cancel: Vec<JobId>,
-    /// When the server ends each of these jobs, if the worker has not; absent if there are none.
+    /// For each job of `cancel`, when the server ends it if the worker has not; absent if there are none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     cancel_due_at: BTreeMap<String, String>,
     /// Jobs that the worker no longer holds: drop them without a report.

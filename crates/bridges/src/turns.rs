@@ -1,6 +1,6 @@
-//! Turns: everything that an agent does between two calls of its model, in one transaction. It marks inbox entries and
-//! messages as read, sends messages, appends events, works on tasks, reports on its jobs, keeps its claims, sends mail
-//! and takes new jobs; all of it happens or nothing.
+//! Turns: everything that an agent does between two calls of its model, in one transaction. It marks entries of its
+//! inbox seen and messages read, sends messages, appends events, works on tasks, reports on its jobs, keeps its claims,
+//! sends mail and takes new jobs; all of it happens or nothing.
 //!
 //! The transaction begins with the locks of all intents, then locks the agent's record for tasks that it claims, the jobs in
 //! the order of their ids, and at last the mailboxes, like any other (ARCHITECTURE.md, "One order"). Messages come before the ends of

@@ -311,7 +311,7 @@ impl Stops {
 pub(super) struct Spend {
     #[command(flatten)]
     remote: Remote,
-    /// Division of the report: `agent`, `principal`, `intent`, `model`, `day`, separated by commas
+    /// Divide the sums by any of `agent`, `principal`, `intent`, `model`, `day`, separated by commas
     #[arg(long, default_value = "agent")]
     by: String,
     /// Costs from this time on [default: 30 days ago]

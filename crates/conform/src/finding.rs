@@ -9,9 +9,9 @@ use serde_json::Value;
 pub(crate) enum Finding {
     /// The server does something else.
     Failed {
-        /// The answer that the clause wants.
+        /// The outcome that the clause wants.
         expected: String,
-        /// The answer that came.
+        /// The actual outcome.
         came: String,
     },
     /// The server cannot be checked, for this reason.

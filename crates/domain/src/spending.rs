@@ -2,7 +2,7 @@
 //! job are in `arcp/budgets.rs`.
 //!
 //! A cost is charged to every budget that concerns it. An amount reserved before it is spent is taken from all of them
-//! or from none, so reserved amounts can never exceed a limit.
+//! or from none, so only costs that nobody reserved, or a lowered limit, can leave a budget beyond its limit.
 
 pub mod amounts;
 pub mod stops;
@@ -87,7 +87,7 @@ pub struct SpendingBudget {
     pub time_zone: String,
     /// The limit in each window.
     pub limit: Amount,
-    /// Actions when shares of the limit are spent, in ascending order.
+    /// Shares of the limit, with the actions taken once they are spent, in ascending order.
     pub thresholds: Vec<Threshold>,
     /// Principal that created it.
     pub created_by: String,

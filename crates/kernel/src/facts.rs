@@ -34,11 +34,11 @@ pub struct Membership {
 /// Whether an agent's writes on an intent have to name the epoch of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EpochDemand {
-    /// They have not.
+    /// They do not have to.
     None,
-    /// They have, and the current work does.
+    /// They have to, and the current work names it.
     Met,
-    /// They have, and the current work does not.
+    /// They have to, and the current work does not name it.
     Unmet,
 }
 

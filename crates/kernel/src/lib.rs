@@ -263,8 +263,8 @@ impl Ctx {
         Ok(self.pool.begin_unfenced(AssertSqlSafe(limits::begin_long_read())).await?)
     }
 
-    /// Returns the refusal of a caller's act as `speaker`, if that is stopped, or has to name the epoch of its session
-    /// and does not.
+    /// Returns the refusal of an act of the caller as `speaker`, if the act is stopped, or if `speaker` has to name the
+    /// epoch of its session and the current work does not.
     #[must_use]
     pub fn objection(&self, caller: &Caller, speaker: &str, intent: Option<IntentId>) -> Option<Refusal> {
         let stopped = self.stops.objection(caller, speaker, intent);

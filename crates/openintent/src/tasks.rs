@@ -200,7 +200,7 @@ pub async fn list(
 /// Rows by which an operation on a task decides.
 #[derive(Default)]
 struct TaskRows {
-    /// The task with its followers; `None` if there is no such task.
+    /// The task, with the records that end or continue with it; `None` if there is no such task.
     found: Option<Found>,
     /// The claimer's record, locked, if a claim is asked for and the claimer has one.
     record: Option<Agent>,
@@ -211,7 +211,7 @@ struct Locked<'a, 'b> {
     work: &'a mut IntentTx<'b>,
     membership: Membership,
     course: Course,
-    /// The task as it was stored, with its followers.
+    /// The task as it was stored, with the records that end or continue with it.
     found: Found,
 }
 

@@ -57,7 +57,7 @@ impl From<MigrateError> for SchemaError {
     }
 }
 
-/// Total time to wait for other migrating servers, and for operations that lock the tables of a migration.
+/// Total time to wait for other migrating servers, and for operations that lock tables that a migration changes.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Pause between two attempts.

@@ -22,10 +22,10 @@ const ROUNDS: u32 = 8;
 /// Statement that is prepared to see where it stays; its text tells it from those of other clients.
 const PREPARED: &str = "SELECT 'entente::pooling'::text";
 
-/// Kind of pooler between this server and PostgreSQL.
+/// Kind of pooler between this server and PostgreSQL, if there is any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
-    /// Nothing: startup options reach PostgreSQL.
+    /// No pooler that holds back startup options: they reach PostgreSQL.
     Direct,
     /// A pooler in session mode.
     Session,
@@ -98,7 +98,8 @@ impl Route {
     }
 }
 
-/// Finds out which pooler is between this server and PostgreSQL, if any. Changes nothing in the database.
+/// Finds out whether a pooler is between this server and PostgreSQL, and of which kind. Changes nothing in the
+/// database.
 ///
 /// # Errors
 /// The database cannot be reached, or is a standby; the pooler refuses an option of the URL.

@@ -644,7 +644,7 @@ export interface paths {
         put: operations["put_inbox"];
         /**
          * Close an inbox
-         * @description Deletes its entries and readers. The objects of the entries stay.
+         * @description Deletes its entries and readers. The messages, jobs and other objects that the entries refer to stay.
          */
         delete: operations["close_inbox"];
     };
@@ -1160,13 +1160,13 @@ export interface paths {
         get: operations["get_contact_point"];
         /**
          * Remove a contact point
-         * @description For the person, and for admins. Messages that wait to be sent there are not sent.
+         * @description For the person, and for admins. Items that the person was still to be told of there are not told.
          */
         delete: operations["remove_contact_point"];
         /**
          * Change a contact point
-         * @description Settings take effect at once, also for messages that already wait to be sent. Switching a contact point on tries it
-         *     again after failures.
+         * @description Settings take effect at once, also for items that the person is still to be told of. Switching a contact point on
+         *     tries it again after failures.
          */
         patch: operations["change_contact_point"];
     };
@@ -2689,8 +2689,8 @@ export interface paths {
         };
         /**
          * Settle a reservation
-         * @description The cost under a reservation that ended with its claim or its job is charged for a day more, under the token of
-         *     that claim: a late settlement is not lost.
+         * @description A reservation that ended with its claim or its job can be settled for a day more, under the token of that claim: its
+         *     cost is charged all the same, so a late settlement is not lost.
          */
         post: operations["settle_reservation"];
     };
@@ -3518,9 +3518,9 @@ export interface paths {
         };
         /**
          * Settle a reservation
-         * @description The cost is charged, and the reserved amounts are released, at once. A cost above the reserved amount is charged
-         *     all the same, and one whose reservation has expired or was released: the money is spent; of one that was charged
-         *     when it expired, the part above. Settling again changes nothing.
+         * @description The cost is charged, and the reserved amounts are released, at once. A cost above the reserved amount is charged in
+         *     full, and so is one whose reservation has expired or was released: the money is spent. If the reserved amount was
+         *     charged when the reservation expired, only the part above it is charged. Settling again changes nothing.
          */
         post: operations["settle_spend"];
     };
@@ -4908,7 +4908,7 @@ export interface components {
             /** @description The amount, above zero. */
             amount: components["schemas"]["NumberOrText"];
         };
-        /** @description Actions when a share of a budget's limit is spent. An event is always recorded. */
+        /** @description A share of a budget's limit, and the actions taken once it is spent. An event is always recorded. */
         BudgetThreshold: {
             ask?: components["schemas"]["BudgetAsk"] | null;
             degrade?: components["schemas"]["BudgetDegrade"] | null;
@@ -5301,7 +5301,7 @@ export interface components {
         ContactKind: "mail" | "slack" | "teams" | "ntfy" | "web_push";
         /** @description A contact point of a person. */
         ContactPoint: {
-            /** @description Whether it is told anything. */
+            /** @description Whether it is told of items that wait for the person; before it is confirmed, only its code is sent there. */
             active: boolean;
             /** @description The mail address, or of a URL, which is a secret, only the host. */
             address: string;
@@ -5322,12 +5322,12 @@ export interface components {
             last_sent_at?: components["schemas"]["WireTime"] | null;
             /** @description The person. */
             principal_id: string;
-            /** @description Its topics and times. */
+            /** @description The topics it is told of, when, and whether with quotes. */
             settings: components["schemas"]["ContactSettings"];
         };
         /** @description A change of a contact point; members that are absent stay. */
         ContactPointChange: {
-            /** @description Whether it is told anything. */
+            /** @description Whether it is told of items that wait for the person; before it is confirmed, only its code is sent there. */
             active?: boolean | null;
             /** @description A name for it; empty for none. */
             label?: string | null;
@@ -7941,7 +7941,7 @@ export interface components {
             budget: {
                 [key: string]: unknown;
             };
-            /** @description When the server ends a job whose cancellation was requested, if its worker has not; absent before. */
+            /** @description When the server ends the job, if its worker has not; absent unless cancellation was requested. */
             cancel_due_at?: string | null;
             /** @description Whether cancellation has been requested. */
             cancel_requested: boolean;
@@ -8145,7 +8145,7 @@ export interface components {
              * @description Number of the last acknowledged signal.
              */
             acknowledged: number;
-            /** @description When the server ends a job whose cancellation was requested, if its worker has not; absent before. */
+            /** @description When the server ends the job, if its worker has not; absent unless cancellation was requested. */
             cancel_due_at?: string | null;
             /** @description Whether the job has to stop. */
             cancel_requested: boolean;
@@ -8311,7 +8311,7 @@ export interface components {
             count: number;
             /** @description The jobs, parents before their children; the first is the root. */
             jobs: components["schemas"]["JobTreeNode"][];
-            /** @description Cost of all of them, by currency. */
+            /** @description Cost of all jobs of the tree, by currency. */
             total_cost: {
                 [key: string]: unknown;
             };
@@ -8340,7 +8340,7 @@ export interface components {
             parent_job_id?: components["schemas"]["JobId"] | null;
             /** @description Its status. */
             status: components["schemas"]["JobStatus"];
-            /** @description Cost of it and everything below it, by currency. */
+            /** @description Cost of this job and all jobs below it, by currency. */
             total_cost: {
                 [key: string]: unknown;
             };
@@ -9424,7 +9424,7 @@ export interface components {
             /** @description A name for it. */
             label?: string | null;
             push_keys?: components["schemas"]["PushKeys"] | null;
-            /** @description Its topics and times. */
+            /** @description The topics it is told of, when, and whether with quotes. */
             settings?: components["schemas"]["ContactSettings"];
         };
         /** @description An appointment to make. */
@@ -9635,7 +9635,7 @@ export interface components {
             leases?: string[] | null;
             /** @description Note for the other agent: up to 16 KiB. */
             note?: string | null;
-            /** @description References of the work: up to 100 ids or addresses. */
+            /** @description Up to 100 ids or addresses that the work refers to. */
             references?: string[];
             /** @description State of the work: an object of up to 64 KiB. */
             state?: {
@@ -12587,7 +12587,7 @@ export interface components {
             to?: string | null;
         };
         /**
-         * @description Kind of a wait, by its object.
+         * @description Kind of a wait, by the thing that is waited for.
          * @enum {string}
          */
         WaitKind: "request" | "lease" | "task" | "job" | "decision";
@@ -12687,7 +12687,7 @@ export interface components {
         WorkerDirectives: {
             /** @description Jobs to stop and to report as ended. */
             cancel: components["schemas"]["JobId"][];
-            /** @description When the server ends each of these jobs, if the worker has not; absent if there are none. */
+            /** @description For each job of `cancel`, when the server ends it if the worker has not; absent if there are none. */
             cancel_due_at?: {
                 [key: string]: string;
             };

@@ -27,7 +27,7 @@ use crate::ApiState;
 
 /// Ranges that one may choose, in days; the first is shown by default.
 const RANGES: [u32; 3] = [14, 30, 90];
-/// Divisions of spending; the first is shown by default.
+/// Members that spending may be divided by; the first is shown by default.
 const DIVISIONS: [&str; 4] = ["agent", "model", "intent", "principal"];
 /// Budgets shown with a forecast.
 const BUDGETS: u32 = 200;

@@ -78,7 +78,7 @@ struct KindBox {
 struct Results {
     rows: Vec<HitLine>,
     next: Option<String>,
-    /// Records that are not searched yet, in words.
+    /// Records that may be missing from the results because they are not searched yet, in words.
     behind: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ async fn results(ctx: &Ctx, caller: &Caller, asked: &Asked) -> Outcome<Results> 
     })
 }
 
-/// Returns the records that are not searched yet, in words.
+/// Returns, in words, which records may be missing from the results because they are not searched yet.
 fn behind(indexed: Indexed, now: Timestamp) -> Vec<String> {
     let late = |what: &str, until: Option<Timestamp>, seconds| match until {
         None => Some(format!("Nothing is known of {what} yet.")),

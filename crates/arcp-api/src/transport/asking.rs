@@ -48,7 +48,7 @@ pub(super) enum Done {
 /// State of an admitted client.
 pub(super) struct AdmittedClient {
     pub caller: Caller,
-    /// Conditions of its writes.
+    /// Fences that its writes require: an epoch, a lease, a claim.
     pub fences: Vec<Fence>,
     pub entered: Entered,
     pub agents: Vec<Value>,
@@ -63,7 +63,7 @@ pub(super) struct AdmittedClient {
 pub(super) struct Backend {
     pub api: Arc<ApiState>,
     pub caller: Caller,
-    /// Conditions of its writes.
+    /// Fences that its writes require: an epoch, a lease, a claim.
     pub fences: Vec<Fence>,
     pub entered: Arc<Entered>,
 }

@@ -32,7 +32,7 @@ use crate::credentials;
 use crate::inventory;
 use crate::inventory::Known;
 
-/// A queued command, and the conditions that must hold when it takes effect.
+/// A queued command, and the conditions without which it is refused, and has no effect.
 #[derive(Debug, Clone)]
 struct Fenced {
     command: Command,

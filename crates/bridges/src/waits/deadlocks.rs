@@ -89,7 +89,8 @@ async fn record(ctx: &Ctx, fingerprint: Digest, one: &Deadlock, waits: &[Wait]) 
     Ok(true)
 }
 
-/// Returns the payload of a deadlock's event in a log: the waits on the log's intent. The system log has all of them.
+/// Returns the payload of a deadlock's event in a log: the waits on the log's intent that all its readers may see, and
+/// the number of the others. In the system log it has all waits.
 fn found_payload(id: DeadlockId, log: IntentId, waits: &[&Wait]) -> Value {
     let is_system = log == IntentId::SYSTEM;
     let of_log: Vec<&Wait> = waits

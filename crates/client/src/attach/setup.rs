@@ -143,7 +143,7 @@ impl Setup {
 fn attach(out: &mut impl io::Write, found: &[&Known], options: &[String]) -> Result<bool, Failure> {
     let mut is_whole = true;
     for host in found {
-        // `run` has reported the files that cannot be read.
+        // `run` has reported a host whose files cannot be read; one that became unreadable since is left out silently.
         let Ok(files) = host.changes(options) else { continue };
         for (path, before, after) in files.into_iter().filter(|file| file.1.as_ref() != Some(&file.2)) {
             match write(&path, before.as_deref(), &after) {

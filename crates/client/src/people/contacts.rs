@@ -43,7 +43,7 @@ impl ContactKind {
     }
 }
 
-/// The topics and times of a contact point
+/// Settings of a contact point: topics, times, and whether messages quote the question
 #[derive(Debug, Default, Args)]
 struct Settings {
     /// Topics told at once: `decision`, `approval`, `inbox` [default: decision,approval]

@@ -53,7 +53,7 @@ pub(super) struct CommandSettings {
     pub(super) signals: bool,
     /// Time between SIGTERM and SIGKILL.
     pub(super) grace: Duration,
-    /// Whether the command of a cancelled job has until the server ends the job, if that is longer.
+    /// Whether the command of a cancelled job has until shortly before the server ends the job, if that is longer.
     pub(super) keeps_cancel_grace: bool,
     /// The process that ends the commands if the worker is killed.
     pub(super) watchdog: Watchdog,

@@ -33,7 +33,7 @@ pub const LINE_BYTES: usize = 64 * 1024 * 1024;
 /// Kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// The first line: the intent, and the extent of the bundle.
+    /// The first line: the intent, the end of its log, and the kinds of lines that are left out.
     Bundle,
     /// Hashes of the oldest events, which retention has deleted.
     Deleted,

@@ -1,5 +1,5 @@
-//! Quotas: limits of a principal, or of the members of a team together: requests in progress, bytes received in a
-//! minute, bytes stored.
+//! Quotas: limits on the use by a principal, or by the members of a team together: requests in progress at once, bytes
+//! received in a minute, bytes stored.
 //!
 //! A quota concerns the principal, whichever of its keys and agents is at work. Requests and bytes are judged as they come, by
 //! the use that one server counts. Storage is counted behind the writes, so its quota is a verdict that was true a moment ago.

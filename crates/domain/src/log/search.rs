@@ -280,7 +280,8 @@ impl Query {
         self.text.push(' ');
     }
 
-    /// Returns a part of the first text that has one of the words, with its surroundings; else of the first text.
+    /// Returns the first of the words in the first text that has any, with the text around it; the beginning of the
+    /// first text if none has any.
     #[must_use]
     pub fn excerpt<'a>(&self, mut texts: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
         let hit = texts.clone().find_map(|text| Some((text, self.place(text)?)));

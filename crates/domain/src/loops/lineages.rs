@@ -297,7 +297,8 @@ impl Lineage {
         self.calm = 0;
     }
 
-    /// Returns the payload of its event in the log: of a lineage that not all readers may read, only that it is there.
+    /// Returns the payload of its event in the log. It names the agents and the first message only if all readers of
+    /// the intent may read the lineage.
     #[must_use]
     pub fn event_payload(&self) -> Value {
         let mut payload = json!({

@@ -4,7 +4,7 @@
 //! answers, or else the last message that was delivered to its sender on the intent ([`talk`]). A *loop* is a lineage
 //! of many hops whose messages repeat each other ([`words`]); so a long dialogue with something to say is none. A
 //! *storm* is too many messages of one lineage, from one agent to another, or because of one message. The policy of the
-//! intent ([`policy`]) has the limits, and the steps beyond them.
+//! intent ([`policy`]) has the limits, and the steps to take when one is exceeded.
 
 pub mod lineages;
 pub mod policy;

@@ -278,8 +278,8 @@ impl Talk {
         to_all.chain(self.places.get(agent)).max_by_key(|place| place.number)
     }
 
-    /// Whether a message of this agent may continue a lineage. Once it is stopped, messages of agents outside of it are
-    /// new.
+    /// Whether a message of this agent may continue a lineage: a stopped one only if the agent has sent messages in it.
+    /// Messages of all others begin a new one.
     fn goes_on(&self, lineage: LineageId, agent: &str) -> bool {
         self.lineages
             .get(&lineage)
@@ -353,7 +353,7 @@ impl Talk {
         self.asked.retain(|asked| is_recent(&asked.lineage, asked.at));
     }
 
-    /// Ends a lineage; its messages are forgotten if it was stopped.
+    /// Ends a lineage. If it was stopped, the talk forgets that agents were sent messages of it, and its requests.
     fn end(&mut self, id: LineageId, ending: Option<Ending>) {
         let Some(mut one) = self.lineages.remove(&id) else { return };
         let was_stopped = one.state == LineageState::Stopped;

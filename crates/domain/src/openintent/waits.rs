@@ -27,7 +27,7 @@ use crate::canonical::{Digest, sha256};
 use crate::clock::Timestamp;
 use crate::ids::IntentId;
 
-/// Kind of a wait, by its object.
+/// Kind of a wait, by the thing that is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WaitKind {
@@ -105,7 +105,7 @@ impl Deadlock {
     }
 }
 
-/// Part of an agent that is held up.
+/// Part of an agent that can be held up: a node of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Call,

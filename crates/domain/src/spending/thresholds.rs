@@ -13,7 +13,7 @@ const PATTERNS: usize = 100;
 /// Highest percentage: costs that nobody reserved can exceed the limit.
 const PERCENT: u32 = 1_000;
 
-/// Actions when a share of a budget's limit is spent. An event is always recorded.
+/// A share of a budget's limit, and the actions taken once it is spent. An event is always recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = BudgetThreshold)]

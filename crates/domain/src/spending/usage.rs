@@ -38,7 +38,7 @@ impl Usage {
         self.limit() - self.spent - self.reserved
     }
 
-    /// Requires that the reserved amounts fit, `asked` included.
+    /// Requires that the limit has room for the costs and all reserved amounts, of which `asked` is one.
     ///
     /// # Errors
     /// [`Code::BudgetExhausted`].

@@ -37,13 +37,13 @@ struct ContactBody {
     address: String,
     /// Name that the person gave it.
     label: Option<String>,
-    /// Its topics and times.
+    /// The topics it is told of, when, and whether with quotes.
     settings: ContactSettings,
     /// When it was created.
     created_at: WireTime,
     /// When its address was confirmed; null if it still has to be.
     confirmed_at: Option<WireTime>,
-    /// Whether it is told anything.
+    /// Whether it is told of items that wait for the person; before it is confirmed, only its code is sent there.
     active: bool,
     /// Why it is told nothing, if it was switched off: by its person, or because it is gone or failed for days.
     disabled_reason: Option<String>,
@@ -102,7 +102,7 @@ struct CreateBody {
     push_keys: Option<PushKeys>,
     /// A name for it.
     label: Option<String>,
-    /// Its topics and times.
+    /// The topics it is told of, when, and whether with quotes.
     #[serde(default)]
     settings: ContactSettings,
 }
@@ -163,16 +163,16 @@ async fn get(api: web::Data<HttpState>, asker: Asker, path: web::Path<String>) -
 struct ChangeBody {
     /// A name for it; empty for none.
     label: Option<String>,
-    /// Its topics and times: all settings.
+    /// The topics it is told of, when, and whether with quotes; replaces all settings.
     settings: Option<ContactSettings>,
-    /// Whether it is told anything.
+    /// Whether it is told of items that wait for the person; before it is confirmed, only its code is sent there.
     active: Option<bool>,
 }
 
 /// Change a contact point
 ///
-/// Settings take effect at once, also for messages that already wait to be sent. Switching a contact point on tries it
-/// again after failures.
+/// Settings take effect at once, also for items that the person is still to be told of. Switching a contact point on
+/// tries it again after failures.
 #[utoipa::path(operation_id = "change_contact_point", tag = "people", request_body = ChangeBody,
     params(("contact_point_id" = String, Path, description = "The contact point")),
     responses((status = 200, description = "The contact point", body = ContactBody)))]
@@ -192,7 +192,7 @@ async fn change(
 
 /// Remove a contact point
 ///
-/// For the person, and for admins. Messages that wait to be sent there are not sent.
+/// For the person, and for admins. Items that the person was still to be told of there are not told.
 #[utoipa::path(operation_id = "remove_contact_point", tag = "people",
     params(("contact_point_id" = String, Path, description = "The contact point")),
     responses((status = 204, description = "It was removed")))]

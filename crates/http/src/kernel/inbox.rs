@@ -377,7 +377,7 @@ async fn settings(api: web::Data<HttpState>, asker: Asker, path: web::Path<Strin
 
 /// Close an inbox
 ///
-/// Deletes its entries and readers. The objects of the entries stay.
+/// Deletes its entries and readers. The messages, jobs and other objects that the entries refer to stay.
 #[utoipa::path(operation_id = "close_inbox", tag = "agents",
     params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 204, description = "The inbox is closed")))]

@@ -161,9 +161,9 @@ struct SettleBody {
 
 /// Settle a reservation
 ///
-/// The cost is charged, and the reserved amounts are released, at once. A cost above the reserved amount is charged
-/// all the same, and one whose reservation has expired or was released: the money is spent; of one that was charged
-/// when it expired, the part above. Settling again changes nothing.
+/// The cost is charged, and the reserved amounts are released, at once. A cost above the reserved amount is charged in
+/// full, and so is one whose reservation has expired or was released: the money is spent. If the reserved amount was
+/// charged when the reservation expired, only the part above it is charged. Settling again changes nothing.
 #[utoipa::path(operation_id = "settle_spend", tag = "budgets", request_body = SettleBody,
     params(("reservation_id" = ReservationId, Path, description = "Id of the reservation")),
     responses((status = 200, description = "The reservation", body = ReservationBody)))]

@@ -12,7 +12,8 @@ use crate::audit::{chains, checkpoints, events, floors};
 use crate::identity::identities;
 use crate::{AppError, Outcome, intents};
 
-/// The data of a bundle beside the events of an intent's log.
+/// An intent with the end of its log and the evidence for the log (hashes, identities, checkpoints), for a bundle. The
+/// events themselves come from [`events_after`].
 #[derive(Debug)]
 pub struct LogFrame {
     /// The intent.
@@ -29,7 +30,7 @@ pub struct LogFrame {
     pub checkpoints: Vec<Checkpoint>,
 }
 
-/// Loads the frame of an intent's log; `None` if there is no such intent.
+/// Loads all of a [`LogFrame`]; `None` if there is no such intent.
 ///
 /// # Errors
 /// A database error; a stored value is invalid.

@@ -48,7 +48,7 @@ pub struct Grant {
     by_token: bool,
     /// The limits of the key.
     pub(crate) limits: Arc<Limits>,
-    /// Use of its principal at this server, with all its keys.
+    /// Use by its principal at this server, with all keys of that principal.
     pub(crate) usage: Arc<Usage>,
 }
 
@@ -77,7 +77,7 @@ impl Grant {
         }
     }
 
-    /// Counts the grant's use for its principal.
+    /// Gives the grant the use of its principal, in which all grants of that principal are counted.
     #[must_use]
     pub(crate) fn counted(self, quotas: &Quotas) -> Self {
         let usage = quotas.usage(&self.key.principal_id);

@@ -270,7 +270,7 @@ impl Quotas {
     /// A database error; a stored value is invalid.
     pub async fn refresh(&self, ctx: &Ctx) -> Outcome<()> {
         let mut conn = ctx.pool.acquire().await?;
-        // The numbers first: a concurrent change is found again.
+        // The numbers first: the next look then finds a change that is made meanwhile.
         let known = sqlx::query!(
             r#"-- quotas::seen
              SELECT greatest((SELECT coalesce(max(changed_seq), 0) FROM quotas),

@@ -39,7 +39,8 @@ impl Default for LoopHolds {
 struct Held {
     hold: Hold,
     pace: TimeDelta,
-    /// Milliseconds since 1970: this server counts the messages that it lets through before the follower has read them.
+    /// Time of the agent's next message, in milliseconds since 1970. A message that this server lets through moves it
+    /// at once, before the follower has read the message.
     next: AtomicI64,
 }
 
@@ -83,7 +84,7 @@ impl LoopHolds {
     /// A database error; a stored value is invalid.
     pub async fn refresh(&self, ctx: &Ctx) -> Outcome<()> {
         let mut conn = ctx.pool.acquire().await?;
-        // The version first: a concurrent change is found again.
+        // The version first: the next look then finds a change that is made meanwhile.
         let version = rows::holds_version(&mut conn).await?;
         let found = rows::holds(&mut conn, None).await?;
         drop(conn);

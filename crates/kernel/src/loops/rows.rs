@@ -38,7 +38,7 @@ pub struct ShownLineage {
     pub pairs: Vec<Pair>,
     /// State.
     pub state: LineageState,
-    /// The cause of its loop or storm, present or past.
+    /// Cause of the last step against it.
     pub cause: Option<LoopCause>,
     /// When its first message was sent.
     pub first_at: Timestamp,

@@ -161,7 +161,7 @@ pub async fn expired_between(
     Ok(count)
 }
 
-/// The bounds of a channel's messages around a position of its intent's log.
+/// The last message of a channel up to a position of its intent's log, and the oldest one that is left in the channel.
 pub(crate) struct Around {
     /// Number of the last message up to the position.
     pub number: Option<i64>,
@@ -169,7 +169,8 @@ pub(crate) struct Around {
     pub oldest_seq: Option<i64>,
 }
 
-/// Returns the bounds of a channel's messages around a position; messages up to the number `floor` are evicted.
+/// Returns a channel's last message up to a position, and its oldest one that is left: messages up to the number
+/// `floor` are evicted.
 ///
 /// # Errors
 /// A database error.

@@ -391,7 +391,7 @@ pub(super) fn require_reading(caller: &Caller) -> Result<(), Refusal> {
 }
 
 impl Caller {
-    /// Returns the caller's own act now, for an intent if one is named.
+    /// Returns the act of the caller itself, for an intent if one is named.
     #[must_use]
     pub fn act(&self, intent: Option<IntentId>) -> Act {
         Act {

@@ -14,7 +14,7 @@ use crate::{Caller, Ctx, Outcome};
 /// Maximum number of lines of a report.
 pub const LINES: usize = 10_000;
 
-/// The division of a report.
+/// Properties of costs by which a report adds them up, one line for each combination.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "any of them may be combined")]
 pub struct Division {
@@ -41,7 +41,7 @@ pub struct ReportAsk {
     pub time_zone: String,
     /// Costs of this subject alone.
     pub scope: Option<Subject>,
-    /// Its division.
+    /// Properties by which the costs are added up.
     pub by: Division,
 }
 

@@ -218,7 +218,7 @@ async fn act(ctx: &Ctx, caller: &Caller, ask: &CallAsk) -> Outcome<Act> {
     Ok(act)
 }
 
-/// Returns the act that a job's costs are charged to.
+/// Returns the act of a job, by whose budgets its costs are paid; `None` if there is no such job.
 async fn act_of_job(conn: &mut PgConnection, job: JobId) -> Outcome<Option<Act>> {
     let row = sqlx::query!(
         "-- jobs::act\n SELECT owner, principal, agent, intent_id, key_id FROM jobs WHERE id = $1",

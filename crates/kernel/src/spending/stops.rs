@@ -90,7 +90,7 @@ impl Stops {
     /// A database error; a stored value is invalid.
     pub async fn refresh(&self, ctx: &Ctx) -> Outcome<()> {
         let mut conn = ctx.pool.acquire().await?;
-        // The number first: a concurrent change is found again.
+        // The number first: the next look then finds a change that is made meanwhile.
         let known = sqlx::query!(
             r#"-- stops::seen
              SELECT greatest((SELECT coalesce(max(changed_seq), 0) FROM stops),

@@ -48,7 +48,8 @@ const STUMBLE_SECONDS: i64 = 5;
 /// Maximum number of deliveries waiting for an endpoint, because a receiver that is down would fill the disk.
 const BACKLOG: i64 = 100_000;
 
-/// A lease on one endpoint: a row of `webhook_shifts`. Its number `fence` refuses records of an earlier holder.
+/// A lease on one endpoint: a row of `webhook_shifts`. By its number `fence`, an earlier holder can record nothing any
+/// more.
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointLease {
     /// The endpoint.

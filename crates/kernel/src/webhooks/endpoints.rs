@@ -144,7 +144,7 @@ async fn scoped(
 
 /// Requires that the server may send to the URL, or that the caller may publish to the sink.
 ///
-/// Sinks are for operators: a broker is in the operator's own network, and others read from it.
+/// Sinks are for operators: a broker is in the operator's own network, and others read the events published there.
 fn check_target(ctx: &Ctx, caller: &Caller, ask: &EndpointAsk) -> Result<(), Refusal> {
     let Some(sink) = &ask.sink else { return check_url(ctx, ask.url.as_deref()) };
     caller.require(Scope::Admin)?;

@@ -39,7 +39,7 @@ pub struct NewHandoverBody {
     /// State of the work: an object of up to 64 KiB.
     #[schema(value_type = Option<Object>)]
     pub state: Option<Box<RawValue>>,
-    /// References of the work: up to 100 ids or addresses.
+    /// Up to 100 ids or addresses that the work refers to.
     #[serde(default)]
     pub references: Vec<String>,
     /// The tasks to hand over; defaults to all that the agent has on the intent.

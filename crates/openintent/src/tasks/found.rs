@@ -1,4 +1,5 @@
-//! Tasks with their followers, by which operations decide, read for several operations at once.
+//! Tasks by which operations decide, with the records that end or continue with them, read for several operations at
+//! once.
 
 use entente_domain::ids::TaskId;
 use entente_domain::openintent::tasks::Task;
@@ -8,7 +9,7 @@ use sqlx::PgConnection;
 use super::links::{self, Following};
 use super::rows;
 
-/// A task as it is stored, with its followers.
+/// A task as it is stored, with the records that end or continue with it.
 #[derive(Clone)]
 pub(super) struct Found {
     /// The task.
@@ -32,7 +33,7 @@ impl Found {
     }
 }
 
-/// Finds tasks with their followers.
+/// Finds tasks, with the records that end or continue with them.
 pub(super) async fn find(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<Found>> {
     let tasks = rows::load_all(conn, ids).await?;
     let mut following = links::following(conn, &tasks).await?;

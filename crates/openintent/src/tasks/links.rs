@@ -28,7 +28,7 @@ pub(crate) async fn below(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Ve
     Ok(rows.into_iter().map(|row| (row.id.into(), list(row.depends_on))).collect())
 }
 
-/// Followers of a task.
+/// Records that end or continue with a task.
 #[derive(Default)]
 pub(super) struct Following {
     /// The tasks that depend on it.
@@ -37,7 +37,7 @@ pub(super) struct Following {
     pub has_more: bool,
 }
 
-/// Returns the followers of each of these tasks, in one query.
+/// Returns, for each of these tasks, the records that end or continue with it, in one query.
 pub(super) async fn following(
     conn: &mut PgConnection,
     tasks: &[Task],

@@ -170,7 +170,8 @@ impl Certificate {
         }
     }
 
-    /// Looks at the files for ever, logs changes and faults, and keeps the metric of the certificate's end.
+    /// Looks at the files for ever, logs new contents, faults and a near end of the certificate, and keeps the metric
+    /// of that end.
     pub async fn watch(&self, metrics: &Metrics) {
         loop {
             if let Some(end) = self.end().and_then(|end| i64::try_from(end.as_secs()).ok()) {

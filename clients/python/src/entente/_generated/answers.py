@@ -488,7 +488,7 @@ class BudgetList(Record):
 
 @record
 class BudgetThreshold(Record):
-    """Actions when a share of a budget's limit is spent. An event is always recorded."""
+    """A share of a budget's limit, and the actions taken once it is spent. An event is always recorded."""
     # Asks a person whether to raise the limit, to stop or to go on.
     ask: BudgetAsk | None
     # Restricts models or tools from then on.
@@ -807,7 +807,7 @@ class Constraints(Record):
 @record
 class ContactPoint(Record):
     """A contact point of a person."""
-    # Whether it is told anything.
+    # Whether it is told of items that wait for the person; before it is confirmed, only its code is sent there.
     active: bool
     # The mail address, or of a URL, which is a secret, only the host.
     address: str
@@ -831,7 +831,7 @@ class ContactPoint(Record):
     last_sent_at: str | None
     # The person.
     principal_id: str
-    # Its topics and times.
+    # The topics it is told of, when, and whether with quotes.
     settings: ContactSettings
 
 
@@ -2757,7 +2757,7 @@ class JobReported(Record):
     """The response to a worker's report."""
     # Remaining budget.
     budget: dict[str, Any]
-    # When the server ends a job whose cancellation was requested, if its worker has not; absent before.
+    # When the server ends the job, if its worker has not; absent unless cancellation was requested.
     cancel_due_at: str | None
     # Whether cancellation has been requested.
     cancel_requested: bool
@@ -2868,7 +2868,7 @@ class JobSignalDelivery(Record):
     """The signals for a worker."""
     # Number of the last acknowledged signal.
     acknowledged: int
-    # When the server ends a job whose cancellation was requested, if its worker has not; absent before.
+    # When the server ends the job, if its worker has not; absent unless cancellation was requested.
     cancel_due_at: str | None
     # Whether the job has to stop.
     cancel_requested: bool
@@ -2935,7 +2935,7 @@ class JobTree(Record):
     count: int
     # The jobs, parents before their children; the first is the root.
     jobs: list[JobTreeNode]
-    # Cost of all of them, by currency.
+    # Cost of all jobs of the tree, by currency.
     total_cost: dict[str, Any]
 
 
@@ -2960,7 +2960,7 @@ class JobTreeNode(Record):
     parent_job_id: str | None
     # Its status.
     status: str
-    # Cost of it and everything below it, by currency.
+    # Cost of this job and all jobs below it, by currency.
     total_cost: dict[str, Any]
 
 
@@ -5176,7 +5176,7 @@ class WorkerDirectives(Record):
     """The response to a heartbeat."""
     # Jobs to stop and to report as ended.
     cancel: list[str]
-    # When the server ends each of these jobs, if the worker has not; absent if there are none.
+    # For each job of `cancel`, when the server ends it if the worker has not; absent if there are none.
     cancel_due_at: dict[str, str] | None
     # When the claims on the other jobs expire.
     claim_expires_at: str

@@ -397,7 +397,7 @@ def change_contact_point(
     contact_point_id: str,
     body: requests.ContactPointChange,
 ) -> Request[answers.ContactPoint]:
-    """Change a contact point. Settings take effect at once, also for messages that already wait to be sent.
+    """Change a contact point. Settings take effect at once, also for items that the person is still to be told of.
     Switching a contact point on tries it again after failures.
     """
     return Request(
@@ -533,7 +533,9 @@ def close_budget(
 def close_inbox(
     agent_id: str,
 ) -> Request[None]:
-    """Close an inbox. Deletes its entries and readers. The objects of the entries stay."""
+    """Close an inbox. Deletes its entries and readers. The messages, jobs and other objects that the entries refer
+    to stay.
+    """
     return Request(
         "close_inbox",
         "DELETE",
@@ -4706,7 +4708,9 @@ def remove_bundle(
 def remove_contact_point(
     contact_point_id: str,
 ) -> Request[None]:
-    """Remove a contact point. For the person, and for admins. Messages that wait to be sent there are not sent."""
+    """Remove a contact point. For the person, and for admins. Items that the person was still to be told of there
+    are not told.
+    """
     return Request(
         "remove_contact_point",
         "DELETE",
@@ -5729,8 +5733,8 @@ def settle_reservation(
     reservation_id: str,
     body: requests.JobSettlement,
 ) -> Request[answers.JobBudget]:
-    """Settle a reservation. The cost under a reservation that ended with its claim or its job is charged for a day
-    more, under the token of that claim: a late settlement is not lost.
+    """Settle a reservation. A reservation that ended with its claim or its job can be settled for a day more, under
+    the token of that claim: its cost is charged all the same, so a late settlement is not lost.
     """
     return Request(
         "settle_reservation",
@@ -5746,8 +5750,9 @@ def settle_spend(
     body: requests.SpendSettlement,
 ) -> Request[answers.SpendReservation]:
     """Settle a reservation. The cost is charged, and the reserved amounts are released, at once. A cost above the
-    reserved amount is charged all the same, and one whose reservation has expired or was released: the money is
-    spent; of one that was charged when it expired, the part above. Settling again changes nothing.
+    reserved amount is charged in full, and so is one whose reservation has expired or was released: the money is
+    spent. If the reserved amount was charged when the reservation expired, only the part above it is charged.
+    Settling again changes nothing.
     """
     return Request(
         "settle_spend",

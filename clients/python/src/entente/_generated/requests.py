@@ -675,7 +675,7 @@ class _BudgetThresholdRequired(TypedDict):
 
 
 class BudgetThreshold(_BudgetThresholdRequired, total=False):
-    """Actions when a share of a budget's limit is spent. An event is always recorded."""
+    """A share of a budget's limit, and the actions taken once it is spent. An event is always recorded."""
     # Asks a person whether to raise the limit, to stop or to go on.
     ask: BudgetAsk | None
     # Restricts models or tools from then on.
@@ -728,11 +728,11 @@ class Constraints(TypedDict, total=False):
 
 class ContactPointChange(TypedDict, total=False):
     """A change of a contact point; members that are absent stay."""
-    # Whether it is told anything.
+    # Whether it is told of items that wait for the person; before it is confirmed, only its code is sent there.
     active: bool | None
     # A name for it; empty for none.
     label: str | None
-    # Its topics and times: all settings.
+    # The topics it is told of, when, and whether with quotes; replaces all settings.
     settings: ContactSettings | None
 
 
@@ -1605,7 +1605,7 @@ class NewContactPoint(_NewContactPointRequired, total=False):
     label: str | None
     # Keys of a browser's push subscription; of `web_push` only.
     push_keys: PushKeys | None
-    # Its topics and times.
+    # The topics it is told of, when, and whether with quotes.
     settings: ContactSettings
 
 

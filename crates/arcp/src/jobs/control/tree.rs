@@ -42,7 +42,7 @@ pub struct Node {
     pub ended_at: Option<Timestamp>,
     /// Its own cost, by currency.
     pub cost: Budget,
-    /// Cost of it and everything below it, by currency.
+    /// Cost of this job and all jobs below it, by currency.
     pub total: Budget,
 }
 

@@ -162,7 +162,8 @@ fn retry(reader: &mut Reader, node: &Node, path: &str) -> Map<String, Value> {
     policy
 }
 
-/// Returns the governance policy of a phase: its budget, or the limit of the workflow's costs.
+/// Returns the governance policy of a phase: the lower of its own budget and the limit of the workflow's costs; empty
+/// without either.
 fn budget(reader: &mut Reader, phase: &Node, path: &str, most: Option<&Value>) -> Map<String, Value> {
     let mut limit = most.cloned();
     if let Some(node) = phase.get("cost_tracking") {

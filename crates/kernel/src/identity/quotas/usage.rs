@@ -67,7 +67,7 @@ impl Usage {
         }
     }
 
-    /// Takes bytes that came anyway: an excess is missing later.
+    /// Takes bytes that came anyway: bytes beyond the limit are taken from the following time.
     pub(super) fn charge(&self, per_minute: u64, bytes: u64, now: u64) {
         self.adapt(per_minute, now);
         let charged = |free_at| Some(charge_bytes(per_minute, bytes, free_at, now));

@@ -1,4 +1,4 @@
-//! Additions of the writers to logs: messages, and events that clients post.
+//! The entries that the writers append to logs: messages, and events that clients post.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct EventCommand {
     pub trace: Option<Trace>,
 }
 
-/// Addition of a command to a log.
+/// The entry that a command appends to a log.
 #[derive(Debug, Clone)]
 pub(super) enum Addition {
     /// Sends a message.
@@ -43,9 +43,9 @@ pub(super) enum Addition {
 /// A command of the group commit.
 #[derive(Debug, Clone)]
 pub(super) struct Append {
-    /// Its addition.
+    /// The entry that it appends.
     pub addition: Addition,
-    /// Conditions that must hold when it takes effect.
+    /// Conditions without which it is refused, and appends nothing.
     pub fences: Vec<Fence>,
 }
 
