@@ -111,6 +111,15 @@ async fn a_signal_is_kept_once_under_its_key_and_within_limits() {
     assert_eq!(client.once("k").post(&path, json!({ "name": "a", "payload": [1] })).await.is(201), first);
     client.post(&path, json!({ "name": "b", "key": "k" })).await.refused(409, "DUPLICATE_KEY");
     client.post(&path, json!({ "name": "" })).await.refused(422, "INVALID_REQUEST");
+    // Syntax is a fault of its own: a number that no double holds is JSON, and a fault of shape is told with its place.
+    for (body, status, code, said) in [
+        (r#"{"name":5,"payload":1e400}"#, 422, "INVALID_REQUEST", "`name`"),
+        (r#"{"name":5,"payload":1e}"#, 400, "INVALID_REQUEST", "not valid JSON"),
+    ] {
+        let refused = client.send("POST", &path, Some(body.to_owned())).await;
+        assert!(refused.text.contains(said), "{}", refused.text);
+        refused.refused(status, code);
+    }
     let large = json!({ "name": "a", "payload": "x".repeat(65_536) });
     client.post(&path, large).await.refused(413, "INVALID_REQUEST");
     // The same key of an operator is another one.
